@@ -1,0 +1,36 @@
+# Two commands do everything, set-up included: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test bench lint clean
+
+demo: $(VENV)/core
+	$(BIN)/braindive demo demo
+
+test: $(VENV)/dev
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest
+
+bench: $(VENV)/dev
+	$(BIN)/python benchmarks/run.py --write docs/performance.md
+
+$(VENV)/python:
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'braindive needs Python 3.11 or newer: make PYTHON=python3.12')"
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/core: $(VENV)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/dev: $(VENV)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable ".[all]" --group dev
+	touch $@ $(VENV)/core
+
+clean:
+	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

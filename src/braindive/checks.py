@@ -1,0 +1,101 @@
+"""Checks of what a model is given: each returns the usable value or says what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from braindive.cohort import Cohort
+from braindive.errors import CohortError, ParameterError
+from braindive.measurements import Measurements
+from braindive.model.arrays import IntArray
+
+
+def check_cohort(cohort: Any) -> Cohort:
+    """Refuse anything but a Cohort."""
+    if not isinstance(cohort, Cohort):
+        raise ParameterError(
+            f"a Cohort is needed, not {type(cohort).__name__}; build one with "
+            "bd.Cohort(values, subjects=..., times=...)."
+        )
+    return cohort
+
+
+def check_variation(measurements: Measurements) -> None:
+    """Refuse vertices that are the same at every visit: they cannot belong to a trajectory."""
+    constant = np.flatnonzero((measurements.energies == 0) & (measurements.counts > 1))
+    if len(constant) and len(constant) == np.count_nonzero(measurements.counts > 1):
+        raise CohortError("every vertex of the cohort is constant: there is no change to model.")
+    if len(constant):
+        shown = ", ".join(map(str, constant[:5].tolist()))
+        more = f" and {len(constant) - 5:,} more" if len(constant) > 5 else ""
+        raise CohortError(
+            f"vertices {shown}{more} have the same value at every visit; leave them out of the "
+            "cohort (a medial wall, for example) or set them to NaN."
+        )
+
+
+def check_count(name: str, value: Any) -> int:
+    """A whole number of at least 1."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or value < 1:
+        raise ParameterError(f"{name} must be a whole number of at least 1; got {value!r}.")
+    return int(value)
+
+
+def check_n_clusters(n_clusters: Any, cohort: Cohort) -> int:
+    """As many clusters as the cohort can carry."""
+    number = check_count("n_clusters", n_clusters)
+    if number > cohort.n_vertices:
+        raise ParameterError(
+            f"n_clusters={number} is more than the {cohort.n_vertices} vertices; use fewer."
+        )
+    if cohort.n_visits < 2 * number:
+        raise CohortError(
+            f"{cohort.n_visits} visits are too few for {number} clusters: at least two visits per "
+            "cluster are needed. Use fewer clusters or more data."
+        )
+    return number
+
+
+def check_spatial(spatial: Any, cohort: Cohort) -> float | None:
+    """The fixed strength of the field, or None where it is estimated or off."""
+    if spatial is None or (isinstance(spatial, str) and spatial == "auto"):
+        return None
+    number = isinstance(spatial, (int, float, np.number)) and not isinstance(spatial, bool)
+    if not number or not 0 <= spatial < np.inf:
+        raise ParameterError(
+            f'spatial must be "auto", None or a number of at least 0; got {spatial!r}.'
+        )
+    if cohort.graph is None:
+        raise ParameterError(
+            f"spatial={spatial} needs neighbours, but the cohort has no graph; pass graph=... to "
+            "Cohort, or use spatial=None."
+        )
+    return float(spatial)
+
+
+def check_assignments(
+    assignments: ArrayLike, cohort: Cohort
+) -> tuple[np.ndarray[Any, Any], IntArray]:
+    """Names of the regions and the region number of each vertex, -1 where it belongs nowhere."""
+    labels = np.asarray(assignments)
+    if labels.shape != (cohort.n_vertices,):
+        raise ParameterError(
+            f"assignments have shape {labels.shape}, but the cohort has {cohort.n_vertices} "
+            "vertices; give one label for each vertex, from an atlas of the same space."
+        )
+    if labels.dtype.kind == "f":
+        if not np.all(labels == np.round(labels)):
+            raise ParameterError("assignments must be whole numbers or names, one for each vertex.")
+        labels = labels.astype(int)
+    if labels.dtype.kind not in "iu":
+        names, codes = np.unique(labels.astype(str), return_inverse=True)
+        return names, codes
+    names = np.unique(labels[labels >= 0])
+    if len(names) == 0:
+        raise ParameterError("assignments hold no region: all labels are negative.")
+    check_n_clusters(len(names), cohort)
+    return names, np.where(labels >= 0, np.searchsorted(names, labels), -1)

@@ -1,0 +1,1 @@
+"""Judging fits: agreement with a truth."""

@@ -1,0 +1,317 @@
+"""The three products of the values that the model needs, and nothing else.
+
+    project(F)_lk = sum_n V_ln F_nk,   pool(Z)_nk = sum_l V_ln z_lk,   energy_l = sum_n V_ln^2
+
+V (visits x vertices) is read in blocks of vertices that hold all visits, in parallel, and never
+copied. Blocks have a fixed size and partial sums are added in a fixed order, so that the number
+of threads cannot change a result. Holes (NaN) are left out of every sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+from joblib import effective_n_jobs
+from threadpoolctl import threadpool_limits
+
+from braindive.model.arrays import Array, BoolArray, IntArray
+
+T = TypeVar("T")
+
+# Rows summed in the precision of the values before the total is carried on in float64.
+_ROWS = 128
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Standard unit of the values: (V - offset) / scale."""
+
+    offset: float
+    scale: float
+
+
+@dataclass(frozen=True)
+class Block:
+    """All visits of some vertices, visits in canonical order."""
+
+    where: slice
+    values: Array
+    observed: BoolArray | None
+
+
+class Measurements:
+    """Products of (V - offset) / scale with curves and responsibilities.
+
+    Parameters
+    ----------
+    values : (n_visits, n_vertices) array
+        float32 or float64; NaN = not measured. Never copied, never written to.
+    order : (n_visits,) int or None
+        Canonical order of the visits: row `order[n]` of the values is visit n.
+    missing : bool
+        Whether there are NaNs.
+    n_jobs : int or None
+        Threads; None means all cores.
+    block_size : int or None
+        Vertices in a block; None chooses one that keeps a block in cache.
+    unit : Unit or None
+        Standard unit of the values; None takes their own global mean and spread.
+    """
+
+    def __init__(
+        self,
+        values: Array,
+        *,
+        order: IntArray | None = None,
+        missing: bool = False,
+        n_jobs: int | None = None,
+        block_size: int | None = None,
+        unit: Unit | None = None,
+    ) -> None:
+        self._values = values
+        if order is not None and np.array_equal(order, np.arange(len(order))):
+            order = None
+        self._order = order
+        self.missing = missing
+        self.n_visits, self.n_vertices = values.shape
+        self._n_threads = effective_n_jobs(-1 if n_jobs is None else n_jobs)
+        self._block_size = block_size or _cache_friendly_width(self.n_visits, values.dtype.itemsize)
+        self._unit = unit
+
+    @cached_property
+    def unit(self) -> Unit:
+        """Standard unit of the values: standard values are (V - offset) / scale."""
+        if self._unit is not None:
+            return self._unit
+        counts, means, energies = self._summary
+        n_observed = max(float(counts.sum()), 1.0)
+        offset = float(counts @ means / n_observed)
+        variance = (energies.sum() + counts @ (means - offset) ** 2) / n_observed
+        return Unit(offset, float(np.sqrt(variance)) or 1.0)
+
+    @property
+    def counts(self) -> Array:
+        """Number of observed visits of each vertex."""
+        return self._summary[0]
+
+    @cached_property
+    def means(self) -> Array:
+        """Mean of each vertex over its observed visits, in standard units."""
+        counts, means, _ = self._summary
+        return np.where(counts > 0, means - self.unit.offset, 0.0) / self.unit.scale
+
+    @cached_property
+    def energies(self) -> Array:
+        """Sum of squared deviations of each vertex from its mean, in standard units."""
+        return self._summary[2] / self.unit.scale**2
+
+    @property
+    def squares(self) -> Array:
+        """sum_n V_ln^2 of each vertex in standard units."""
+        return self.energies + self.counts * self.means**2
+
+    def project(self, curves: Array) -> Array:
+        """Squared distance of every vertex to every curve over its observed visits.
+
+        sum_n (V_ln - F_nk)^2, computed from V'(F - mean F) so that nothing cancels when values
+        lie far from 0: with x = V - mean_l and G = F - mean_k it is
+        energy_l - 2 x'G + count_l (mean_l - mean_k)^2 - 2 (mean_l - mean_k) 1'G + 1'G^2.
+
+        Parameters
+        ----------
+        curves : (n_visits, n_clusters)
+            F_nk in standard units.
+
+        Returns
+        -------
+        (n_vertices, n_clusters)
+        """
+        centre = curves.mean(axis=0)
+        centred = curves - centre
+        rows = np.ascontiguousarray(centred.T, dtype=self._values.dtype)
+        square_rows = rows * rows
+        totals = (centred.sum(axis=0)[:, None], (centred**2).sum(axis=0)[:, None])
+        out = np.empty((curves.shape[1], self.n_vertices))
+        means, energies, scale = self.means, self.energies, self.unit.scale
+
+        def project_block(block: Block) -> None:
+            where = block.where
+            cross = (rows @ self._deviations(block)) / scale
+            if block.observed is None:
+                sums, squares = totals
+            else:
+                mask = block.observed.astype(rows.dtype)
+                sums, squares = rows @ mask, square_rows @ mask
+            gap = means[where] - centre[:, None]
+            out[:, where] = energies[where] - 2.0 * cross + squares
+            out[:, where] += gap * (self.counts[where] * gap - 2.0 * sums)
+
+        self._for_blocks(project_block)
+        return np.maximum(out, 0.0, out=out).T
+
+    def pool(self, responsibilities: Array) -> tuple[Array, Array]:
+        """Sums of the values over the vertices of each cluster, and of the weights.
+
+        Parameters
+        ----------
+        responsibilities : (n_vertices, n_clusters)
+            z_lk.
+
+        Returns
+        -------
+        sums, weights : (n_visits, n_clusters)
+            sum_l z_lk V_ln in standard units and sum_l z_lk over the vertices observed at n.
+        """
+        columns = np.ascontiguousarray(responsibilities.T, dtype=self._values.dtype)
+        n_clusters = columns.shape[0]
+
+        def pool_block(block: Block) -> tuple[Array, Array | None]:
+            part = columns[:, block.where].T
+            if block.observed is None:
+                return block.values @ part, None
+            above = block.values - block.values.dtype.type(offset)
+            np.copyto(above, 0.0, where=~block.observed)
+            return above @ part, block.observed.astype(columns.dtype) @ part
+
+        offset, scale = self.unit.offset, self.unit.scale
+        sums = np.zeros((self.n_visits, n_clusters))
+        weights = np.zeros((self.n_visits, n_clusters))
+        if not self.missing:
+            weights += columns.sum(axis=1, dtype=float)
+        for part_sums, part_weights in self._map_blocks(pool_block):
+            sums += part_sums
+            if part_weights is not None:
+                weights += part_weights
+        return (sums if self.missing else sums - offset * weights) / scale, weights
+
+    def features(self, directions: Array) -> Array:
+        """Level of every vertex and its deviations from it along some directions.
+
+        Parameters
+        ----------
+        directions : (n_visits, n_features)
+            Linear combinations of visits.
+
+        Returns
+        -------
+        (n_vertices, n_features + 1)
+            sqrt(n_visits) times the vertex mean, then sum_n x_ln G_n, in standard units.
+        """
+        rows = np.ascontiguousarray((directions - directions.mean(axis=0)).T, self._values.dtype)
+        out = np.empty((1 + len(rows), self.n_vertices), dtype=rows.dtype)
+        out[0] = np.sqrt(self.n_visits) * self.means
+
+        def features_of_block(block: Block) -> None:
+            out[1:, block.where] = rows @ self._deviations(block)
+
+        self._for_blocks(features_of_block)
+        out[1:] /= self.unit.scale
+        return out.T
+
+    def sum_residuals(self, curves: Array, responsibilities: Array, power: int) -> Array:
+        """sum_l z_lk (V_ln - F_nk)^power over observed vertices, one residual at a time.
+
+        Parameters
+        ----------
+        curves : (n_visits, n_clusters)
+            F_nk in standard units.
+        responsibilities : (n_vertices, n_clusters)
+            z_lk.
+        power : 1 or 2
+            Residuals or their squares.
+
+        Returns
+        -------
+        (n_visits, n_clusters)
+        """
+
+        def sum_block(block: Block) -> Array:
+            standard = (block.values.astype(float) - self.unit.offset) / self.unit.scale
+            sums = np.empty_like(curves)
+            for k in range(curves.shape[1]):
+                residuals = (standard - curves[:, k, None]) ** power
+                if block.observed is not None:
+                    np.copyto(residuals, 0.0, where=~block.observed)
+                sums[:, k] = residuals @ responsibilities[block.where, k]
+            return sums
+
+        return np.sum(list(self._map_blocks(sum_block)), axis=0)
+
+    @cached_property
+    def _summary(self) -> tuple[Array, Array, Array]:
+        """Count, mean and sum of squared deviations of each vertex, in the unit of the values."""
+        counts = np.full(self.n_vertices, float(self.n_visits))
+        means = np.zeros(self.n_vertices)
+        energies = np.zeros(self.n_vertices)
+
+        def summarise(block: Block) -> None:
+            where, values, observed = block.where, block.values, block.observed
+            if observed is None:
+                reference = values[0]
+            else:
+                first = observed.argmax(axis=0)
+                reference = np.nan_to_num(values[first, np.arange(values.shape[1])])
+                counts[where] = observed.sum(axis=0)
+            total = np.zeros(values.shape[1])
+            square = np.zeros(values.shape[1])
+            for start in range(0, self.n_visits, _ROWS):
+                away = values[start : start + _ROWS] - reference
+                if observed is not None:
+                    np.copyto(away, 0.0, where=~observed[start : start + _ROWS])
+                ones = np.ones(len(away), dtype=away.dtype)
+                total += ones @ away
+                square += ones @ np.square(away, out=away)
+            count = np.maximum(counts[where], 1.0)
+            means[where] = reference + total / count
+            energies[where] = np.maximum(square - total**2 / count, 0.0)
+
+        self._for_blocks(summarise)
+        return counts, means, energies
+
+    def _deviations(self, block: Block) -> Array:
+        """Values less their vertex mean and 0 where not observed, in the unit of the values.
+
+        Products with directions that sum to 0 do not need the mean removed where all is observed,
+        and the values are returned as they are.
+        """
+        if block.observed is None:
+            return block.values
+        deviations = block.values - self._summary[1][block.where].astype(block.values.dtype)
+        np.copyto(deviations, 0.0, where=~block.observed)
+        return deviations
+
+    def _block(self, start: int) -> Block:
+        where = slice(start, min(start + self._block_size, self.n_vertices))
+        values = self._values[:, where] if self._order is None else self._values[self._order, where]
+        return Block(where, values, ~np.isnan(values) if self.missing else None)
+
+    def _map_blocks(self, function: Callable[[Block], T]) -> Iterator[T]:
+        starts = range(0, self.n_vertices, self._block_size)
+        if self._n_threads == 1 or len(starts) == 1:
+            yield from (function(self._block(start)) for start in starts)
+            return
+        with ThreadPoolExecutor(self._n_threads) as pool:
+            yield from pool.map(lambda start: function(self._block(start)), starts)
+
+    def _for_blocks(self, function: Callable[[Block], None]) -> None:
+        for _ in self._map_blocks(function):
+            pass
+
+
+@contextmanager
+def one_thread_per_product() -> Iterator[None]:
+    """Keep BLAS and OpenMP to one thread: blocks are the unit of parallel work."""
+    with threadpool_limits(limits=1):
+        yield
+
+
+def _cache_friendly_width(n_visits: int, itemsize: int) -> int:
+    """Vertices in a block of about 32 MiB, in steps that keep rows aligned."""
+    width = 32 * 2**20 // max(n_visits * itemsize, 1)
+    return int(np.clip(width // 64 * 64, 256, 16384))

@@ -1,0 +1,1 @@
+"""The model: arrays in, arrays out."""

@@ -1,0 +1,321 @@
+"""The EM algorithm of DIVE: theta, sigma, alpha and beta, then D, lambda and z, until they stay.
+
+Between two passes over the values everything but z is brought to its optimum on the pooled
+measurements, which are tiny.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from braindive.measurements import Measurements
+from braindive.model.arrays import Array, BoolArray
+from braindive.model.convergence import Monitor
+from braindive.model.exact import VertexSums
+from braindive.model.joint import joint_step
+from braindive.model.pooled import PooledMeans
+from braindive.model.priors import Priors
+from braindive.model.spatial import (
+    estimate_strength,
+    expectation,
+    log_evidence,
+    neighbour_field,
+    start_strength,
+)
+from braindive.model.staging import StageProblem, fit_stages, search_shifts, shift_grid
+from braindive.model.timeline import Timeline
+from braindive.model.trajectories import (
+    Box,
+    Sums,
+    Trajectories,
+    fit_trajectories,
+    search_trajectories,
+)
+
+# Noise below this share of the spread of all values is not believed.
+_NOISE_FLOOR = 1e-5
+# A cluster with fewer vertices than this keeps the curve and noise it had.
+_EMPTY = 1e-3
+# Passes that look for better valleys instead of walking down the one they are in.
+_SEARCHING = 2
+# The field: growth of lambda in a pass while many labels change and when few do (less than the
+# given share of vertices), updates of z for each pass, and the share of the old z kept.
+_GROWTH = (1.5, 3.0)
+_SETTLED = 0.01
+_SWEEPS = 10
+_KEEP = 0.5
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Everything that is estimated but z, in internal units."""
+
+    trajectories: Trajectories
+    noise: Array
+    speeds: Array
+    shifts: Array
+    strength: float | None = None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a fit is given.
+
+    Parameters
+    ----------
+    measurements : Measurements
+        The products of the values.
+    timeline : Timeline
+        When subjects were seen.
+    priors : Priors
+        Priors, with the shift's in score units.
+    box : Box
+        Bounds of the trajectories.
+    graph : sparse (n_vertices, n_vertices) or None
+        Neighbours; None for no Markov random field.
+    strength : float or None
+        lambda where it is fixed; None to estimate it.
+    fixed : (n_vertices, n_clusters) or None
+        Responsibilities where they are fixed.
+    staging : bool
+        Whether alpha and beta are estimated.
+    exact : bool
+        Whether the M-step sums over vertices instead of using pooled means.
+    """
+
+    measurements: Measurements
+    timeline: Timeline
+    priors: Priors
+    box: Box
+    graph: csr_array | None = None
+    strength: float | None = None
+    fixed: Array | None = None
+    staging: bool = True
+    exact: bool = False
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a fit stands after an iteration: enough to report it, to keep it and to go on."""
+
+    parameters: Parameters
+    responsibilities: Array
+    log_densities: Array | None = None
+
+
+def run_em(
+    problem: Problem,
+    state: State,
+    monitor: Monitor,
+    callback: Callable[[State, Monitor], None] | None = None,
+) -> State:
+    """Iterate M-step and E-step until the monitor says stop.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to fit.
+    state : State
+        Where to begin.
+    monitor : Monitor
+        Records every iteration and decides when to stop.
+    callback : callable, optional
+        Called with the state and the monitor after each iteration.
+
+    Returns
+    -------
+    State
+        The last one; its responsibilities belong to its parameters.
+    """
+    while not monitor.reason:
+        sums = pool(problem, state.responsibilities)
+        parameters = m_step(sums, problem, state.parameters, monitor.n_iter < _SEARCHING)
+        before = state.responsibilities
+        settled = bool(monitor.changes) and monitor.changes[-1] < _SETTLED
+        state, objective = e_step(problem, parameters, before, _GROWTH[settled])
+        change = float(np.abs(state.responsibilities - before).sum(axis=1).mean() / 2)
+        monitor.update(objective, change)
+        if callback is not None:
+            callback(state, monitor)
+    return state
+
+
+def pool(problem: Problem, responsibilities: Array) -> Sums:
+    """Pool the measurements over vertices, in the fast form or in the exact one."""
+    sums, weights = problem.measurements.pool(responsibilities)
+    if problem.exact:
+        return VertexSums(problem.measurements, responsibilities, weights)
+    squares = problem.measurements.squares
+    return PooledMeans.from_products(sums, weights, responsibilities, squares)
+
+
+def m_step(
+    sums: Sums, problem: Problem, parameters: Parameters, search: bool, tol: float = 1e-9
+) -> Parameters:
+    """Best theta, sigma, alpha and beta for the given pooled measurements.
+
+    One round of updates in turn, with a search for other valleys at the start of a fit, then
+    theta, alpha and beta together with sigma in between until the objective stays.
+    """
+    occupied = sums.weights.sum(axis=0) > _EMPTY * len(problem.timeline.times)
+    here = update_trajectories(sums, problem, parameters, occupied, search)
+    here = update_noise(sums, problem, here, occupied)
+    if not problem.staging:
+        return here
+    here = update_stages(sums, problem, here)
+    here = update_noise(sums, problem, here, occupied)
+
+    value, damping = m_step_objective(sums, problem, here), 1e-3
+    for _ in range(50):
+        stage = stage_problem(sums, problem, here)
+        trajectories, speeds, shifts = joint_step(
+            stage, here.speeds, here.shifts, problem.box, problem.priors.trajectory, damping
+        )
+        there = replace(
+            here,
+            trajectories=choose(occupied, trajectories, here.trajectories),
+            speeds=speeds,
+            shifts=shifts,
+        )
+        there = update_noise(sums, problem, there, occupied)
+        value_there = m_step_objective(sums, problem, there)
+        gain = value_there - value
+        if gain > 0:
+            here, value, damping = there, value_there, max(damping / 10, 1e-9)
+        else:
+            damping *= 10
+        if 0 <= gain <= tol * (1 + abs(value)) or damping > 1e6:
+            break
+    return here
+
+
+def m_step_objective(sums: Sums, problem: Problem, parameters: Parameters) -> float:
+    """Expected log-posterior of theta, sigma, alpha and beta given z, up to a constant."""
+    scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
+    variance = sums.variance(parameters.trajectories.evaluate(scores))
+    misfit = np.log(parameters.noise) + variance / (2 * parameters.noise**2)
+    return log_prior(problem, parameters) - float(sums.weights.sum(axis=0) @ misfit)
+
+
+def log_prior(problem: Problem, parameters: Parameters) -> float:
+    """Log-density of the priors at the parameters, up to a constant."""
+    priors, value = problem.priors, 0.0
+    if problem.staging:
+        value += float(np.sum(priors.speed.log_density(parameters.speeds)))
+        value += float(np.sum(priors.shift.log_density(parameters.shifts)))
+    if priors.trajectory is not None:
+        value += float(np.sum(priors.trajectory.log_density(parameters.trajectories.to_array())))
+    return value
+
+
+def update_trajectories(
+    sums: Sums, problem: Problem, parameters: Parameters, occupied: BoolArray, search: bool
+) -> Parameters:
+    """theta_k = argmin sum_ln z_lk (V_ln - f(s_n; theta_k))^2 / 2 sigma_k^2 - log p(theta_k)."""
+    scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
+    starts = [parameters.trajectories]
+    if search:
+        starts.append(search_trajectories(sums, scores, problem.box))
+    found = fit_trajectories(
+        sums, scores, parameters.noise, starts, problem.box, problem.priors.trajectory, max_iter=10
+    )
+    return replace(parameters, trajectories=choose(occupied, found, parameters.trajectories))
+
+
+def update_noise(
+    sums: Sums, problem: Problem, parameters: Parameters, occupied: BoolArray
+) -> Parameters:
+    """sigma_k^2 = sum_ln z_lk (V_ln - f(s_n; theta_k))^2 / sum_ln z_lk."""
+    scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
+    variance = sums.variance(parameters.trajectories.evaluate(scores))
+    noise = np.sqrt(np.maximum(variance, _NOISE_FLOOR**2))
+    return replace(parameters, noise=np.where(occupied, noise, parameters.noise))
+
+
+def update_stages(sums: Sums, problem: Problem, parameters: Parameters) -> Parameters:
+    """alpha_i, beta_i = argmin of the misfit of subject i's visits - log p(alpha_i, beta_i)."""
+    stage = stage_problem(sums, problem, parameters)
+    shifts = search_shifts(
+        stage, parameters.speeds, parameters.shifts, shift_grid(parameters.shifts)
+    )
+    speeds, shifts = fit_stages(stage, parameters.speeds, shifts, max_iter=5)
+    return replace(parameters, speeds=speeds, shifts=shifts)
+
+
+def stage_problem(sums: Sums, problem: Problem, parameters: Parameters) -> StageProblem:
+    """Losses of the subjects' speeds and shifts at these trajectories."""
+    return StageProblem(
+        sums,
+        problem.timeline,
+        parameters.trajectories,
+        parameters.noise,
+        problem.priors.speed,
+        problem.priors.shift,
+    )
+
+
+def choose(condition: BoolArray, yes: Trajectories, no: Trajectories) -> Trajectories:
+    """Take each cluster's curve from one or the other."""
+    return Trajectories.from_array(np.where(condition[:, None], yes.to_array(), no.to_array()))
+
+
+def log_densities(distances: Array, counts: Array, noise: Array) -> Array:
+    """D_lk = -n_l / 2 log(2 pi sigma_k^2) - distance_lk / (2 sigma_k^2)."""
+    constant = -0.5 * np.log(2 * np.pi * noise**2)
+    return counts[:, None] * constant - distances / (2 * noise**2)
+
+
+def e_step(
+    problem: Problem, parameters: Parameters, before: Array, growth: float
+) -> tuple[State, float]:
+    """D from one pass over the values, then lambda, then z; also the objective.
+
+    Without the Markov random field the objective is the log-posterior. With it, it is a
+    pseudo-likelihood, in which each vertex is judged given its neighbours.
+    """
+    scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
+    distances = problem.measurements.project(parameters.trajectories.evaluate(scores))
+    density = log_densities(distances, problem.measurements.counts, parameters.noise)
+    if problem.fixed is not None:
+        value = float(np.vdot(problem.fixed, density))
+        return State(parameters, problem.fixed, density), value + log_prior(problem, parameters)
+    if problem.graph is None:
+        after, field = expectation(density), None
+    else:
+        strength = problem.strength
+        if strength is None:
+            if parameters.strength is None:
+                strength = start_strength(density, before, problem.graph)
+            else:
+                strength = estimate_strength(
+                    density, before, problem.graph, parameters.strength, growth
+                )
+        parameters = replace(parameters, strength=strength)
+        after, field = settle(density, before, problem.graph, strength)
+    value = float(log_evidence(density, field).sum()) + log_prior(problem, parameters)
+    return State(parameters, after, density), value
+
+
+def settle(
+    density: Array, before: Array, graph: csr_array, strength: float, tol: float = 1e-4
+) -> tuple[Array, Array]:
+    """Update z a few times at the same D and lambda, and return it with its neighbours' field.
+
+    Neighbours that are updated at the same time can swap labels for ever, so from the second
+    update on half of the old z is kept.
+    """
+    after = before
+    for sweep in range(_SWEEPS):
+        field = neighbour_field(after, graph, strength)
+        update = expectation(density, field)
+        if sweep:
+            update = _KEEP * after + (1 - _KEEP) * update
+        change = float(np.abs(update - after).sum(axis=1).mean() / 2)
+        after = update
+        if change < tol:
+            break
+    return after, field

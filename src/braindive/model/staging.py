@@ -1,0 +1,140 @@
+"""Speeds and shifts of all subjects at once, given the trajectories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from braindive.model.arrays import Array
+from braindive.model.priors import Gamma, Normal
+from braindive.model.timeline import Timeline
+from braindive.model.trajectories import Sums, Trajectories
+
+
+@dataclass(frozen=True)
+class StageProblem:
+    """Where on the trajectories is each subject, and how fast does it move?
+
+    Parameters
+    ----------
+    sums : Sums
+        Measurements pooled over vertices.
+    timeline : Timeline
+        When subjects were seen.
+    trajectories : Trajectories
+        The clusters' curves.
+    noise : (n_clusters,)
+        Noise standard deviations.
+    speed_prior, shift_prior : Gamma, Normal
+        Priors of alpha_i and beta_i.
+    """
+
+    sums: Sums
+    timeline: Timeline
+    trajectories: Trajectories
+    noise: Array
+    speed_prior: Gamma
+    shift_prior: Normal
+
+    def loss(self, speeds: Array, shifts: Array) -> Array:
+        """Negative log-posterior of every subject up to a constant, (n_subjects,)."""
+        curves = self.trajectories.evaluate(self.timeline.scores(speeds, shifts))
+        misfit = self.timeline.by_subject(self.sums.squares(curves) @ (0.5 / self.noise**2))
+        log_prior = self.speed_prior.log_density(speeds) + self.shift_prior.log_density(shifts)
+        return np.asarray(misfit - log_prior)
+
+    def gradient(self, speeds: Array, shifts: Array) -> tuple[Array, Array]:
+        """Gradient (n_subjects, 2) and Gauss-Newton Hessian (n_subjects, 2, 2) of `loss`.
+
+        The coordinates are (log speed, shift), which keeps speeds positive.
+        """
+        timeline, prior = self.timeline, self.speed_prior
+        scores = timeline.scores(speeds, shifts)
+        slope = self.trajectories.slope(scores)
+        residuals = self.sums.residuals(self.trajectories.evaluate(scores))
+        pull = -(residuals * slope) @ self.noise**-2.0
+        stiffness = (self.sums.weights * slope**2) @ self.noise**-2.0
+        # d score / d (log speed) = speed * time, d score / d shift = 1
+        lever = speeds[timeline.subject_of_visit] * timeline.times
+        terms = timeline.by_subject(
+            np.stack(
+                [pull * lever, pull, stiffness * lever**2, stiffness * lever, stiffness], axis=1
+            )
+        )
+        gradient = terms[:, :2]
+        hessian = terms[:, [2, 3, 3, 4]].reshape(-1, 2, 2)
+        gradient[:, 0] += prior.rate * speeds - (prior.shape - 1)
+        hessian[:, 0, 0] += prior.rate * speeds
+        gradient[:, 1] += (shifts - self.shift_prior.mean) * self.shift_prior.precision
+        hessian[:, 1, 1] += self.shift_prior.precision
+        return gradient, hessian
+
+
+def shift_grid(shifts: Array, n: int = 41) -> Array:
+    """Shifts to try, from a little before the earliest subject to a little after the latest."""
+    margin = 0.1 * np.ptp(shifts) + 1e-9
+    return np.linspace(shifts.min() - margin, shifts.max() + margin, n)
+
+
+def search_shifts(problem: StageProblem, speeds: Array, shifts: Array, grid: Array) -> Array:
+    """Best of the given shifts and of a grid, for every subject: the loss has several minima."""
+    best, lowest = shifts, problem.loss(speeds, shifts)
+    for shift in grid:
+        there = np.full_like(shifts, shift)
+        loss = problem.loss(speeds, there)
+        best = np.where(loss < lowest, there, best)
+        lowest = np.minimum(loss, lowest)
+    return best
+
+
+def fit_stages(
+    problem: StageProblem,
+    speeds: Array,
+    shifts: Array,
+    max_iter: int = 30,
+    tol: float = 1e-10,
+) -> tuple[Array, Array]:
+    """Damped Gauss-Newton on (log speed, shift) of every subject; no subject's loss ever rises.
+
+    Parameters
+    ----------
+    problem : StageProblem
+        The losses to minimise, one for each subject.
+    speeds, shifts : (n_subjects,)
+        Where to begin.
+
+    Returns
+    -------
+    speeds, shifts : (n_subjects,)
+    """
+    loss = problem.loss(speeds, shifts)
+    damping = np.full(len(speeds), 1e-3)
+    for _ in range(max_iter):
+        step = _solve_2x2(*problem.gradient(speeds, shifts), damping)
+        speeds_there = speeds * np.exp(np.clip(-step[:, 0], -1, 1))
+        shifts_there = shifts - step[:, 1]
+        loss_there = problem.loss(speeds_there, shifts_there)
+        better = loss_there < loss
+        gain = np.where(better, loss - loss_there, 0.0)
+        speeds = np.where(better, speeds_there, speeds)
+        shifts = np.where(better, shifts_there, shifts)
+        loss = np.where(better, loss_there, loss)
+        damping = np.clip(np.where(better, damping / 10, damping * 10), 1e-12, 1e12)
+        if not np.any(gain > tol * (1 + np.abs(loss))) and np.all(better | (damping > 1e3)):
+            break
+    return speeds, shifts
+
+
+def _solve_2x2(gradient: Array, hessian: Array, damping: Array) -> Array:
+    a = hessian[:, 0, 0] * (1 + damping)
+    b = hessian[:, 0, 1]
+    d = hessian[:, 1, 1] * (1 + damping)
+    determinant = np.maximum(a * d - b * b, 1e-300)
+    return np.stack(
+        [
+            (d * gradient[:, 0] - b * gradient[:, 1]) / determinant,
+            (a * gradient[:, 1] - b * gradient[:, 0]) / determinant,
+        ],
+        axis=1,
+    )

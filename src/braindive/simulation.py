@@ -1,0 +1,204 @@
+"""Cohorts whose truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.sparse.csgraph import dijkstra
+from sklearn.utils import check_random_state
+
+from braindive.cohort import Cohort
+from braindive.errors import ParameterError
+from braindive.model.arrays import Array, IntArray
+from braindive.model.spatial import smooth_over_graph
+from braindive.model.trajectories import Trajectories
+from braindive.space import Space, load_space
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a simulated cohort was made from.
+
+    Attributes
+    ----------
+    labels : (n_vertices,) int
+        True cluster of each vertex, 0 for the earliest.
+    trajectories : Trajectories
+        True curve of each cluster.
+    speeds, shifts : (n_subjects,)
+        In the order of `Cohort.subject_ids`.
+    scores : (n_visits,)
+        In the order of the cohort's visits.
+    """
+
+    labels: IntArray
+    trajectories: Trajectories
+    speeds: Array
+    shifts: Array
+    scores: Array
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A simulated cohort and its truth."""
+
+    cohort: Cohort
+    truth: Truth
+
+
+def simulate_cohort(
+    n_subjects: int = 300,
+    n_visits: int = 4,
+    n_vertices: int = 1000,
+    midpoints: Sequence[float] = (-15.0, 2.5, 20.0),
+    slope: float = -0.1,
+    noise: float = 1.0,
+    space: str | Space | None = None,
+    random_state: int | np.random.RandomState | None = None,
+    *,
+    amplitude: float | None = None,
+    mean_speed: float = 1.0,
+    shift_sd: float = 10.0,
+    steepness_variation: float = 1 / 15,
+    midpoint_variation: float = 11.6,
+    n_patches: int | None = None,
+    noise_smoothing: int = 0,
+    missing: float = 0.0,
+    control_share: float = 0.0,
+    dtype: str = "float64",
+) -> Simulation:
+    """Simulate a cohort; the defaults are the basic setting of the DIVE paper.
+
+    Speeds are drawn from a Gamma distribution of shape 6.25 and shifts from a normal one; every
+    subject is seen once a year. Each vertex follows its cluster's sigmoid with its own steepness
+    and midpoint.
+
+    Parameters
+    ----------
+    n_subjects, n_visits, n_vertices : int
+        Size; visits per subject.
+    midpoints : sequence of float
+        Midpoint of each cluster's trajectory.
+    slope : float
+        Slope of every trajectory at its midpoint.
+    noise : float
+        Standard deviation of the noise of one measurement.
+    space : str or Space, optional
+        With a space the vertices are its own and the true areas are contiguous patches.
+    random_state : int, RandomState or None
+        Seed.
+    amplitude : float, optional
+        Amplitude of every trajectory; by default -1 for a falling slope and 1 for a rising one.
+    mean_speed : float
+        Mean of the speeds, in score per year.
+    shift_sd : float
+        Standard deviation of the shifts.
+    steepness_variation : float
+        Variance of a vertex's steepness, relative to the squared steepness of its cluster.
+    midpoint_variation : float
+        Variance of a vertex's midpoint.
+    n_patches : int, optional
+        Contiguous patches, dealt to the clusters in turn; by default five for each cluster.
+    noise_smoothing : int
+        Rounds of neighbour averaging of the noise, which is then rescaled to its `noise`.
+    missing : float
+        Share of measurements that are NaN.
+    control_share : float
+        Share of the subjects, earliest first, that are marked as controls.
+    dtype : {"float64", "float32"}
+        Type of the values.
+
+    Returns
+    -------
+    Simulation
+        With `.cohort` and `.truth`.
+
+    Examples
+    --------
+    >>> import braindive as bd
+    >>> simulation = bd.simulate_cohort(n_subjects=20, n_vertices=50, random_state=0)
+    >>> simulation.cohort
+    Cohort(20 subjects, 80 visits, 50 vertices)
+    """
+    random = np.random.default_rng(check_random_state(random_state).randint(2**31))
+    if n_subjects < 1 or n_visits < 1 or n_vertices < 1 or len(midpoints) < 1:
+        raise ParameterError(
+            "simulate_cohort needs at least one subject, visit, vertex and cluster."
+        )
+    if amplitude is None:
+        amplitude = 1.0 if slope > 0 else -1.0
+    if slope == 0 or amplitude * slope < 0:
+        raise ParameterError("slope must not be 0 and must have the sign of the amplitude.")
+    space = None if space is None else load_space(space)
+
+    speeds = random.gamma(6.25, mean_speed / 6.25, n_subjects)
+    shifts = random.normal(0.0, shift_sd, n_subjects)
+    subject = np.repeat(np.arange(n_subjects), n_visits)
+    times = np.tile(np.arange(n_visits, dtype=float), n_subjects)
+    scores = speeds[subject] * times + shifts[subject]
+
+    n_clusters = len(midpoints)
+    if space is None:
+        labels: IntArray = random.integers(n_clusters, size=n_vertices)
+    else:
+        labels = _patches(space, n_clusters, n_patches or 5 * n_clusters, random)
+    n_vertices = len(labels)
+    curves = Trajectories(
+        np.full(n_clusters, float(amplitude)),
+        np.full(n_clusters, 4 * slope / amplitude),
+        np.sort(np.asarray(midpoints, dtype=float)),
+        np.zeros(n_clusters),
+    )
+    own = curves[labels]
+    own_steepness = own.steepness * (1 + random.normal(0, np.sqrt(steepness_variation), n_vertices))
+    own_midpoint = own.midpoint + random.normal(0, np.sqrt(midpoint_variation), n_vertices)
+    vertices = Trajectories(own.amplitude, own_steepness, own_midpoint, own.baseline)
+
+    values = np.empty((len(scores), n_vertices), dtype=dtype)
+    graph = None if space is None else space.graph()
+    for visits in np.array_split(np.arange(len(scores)), max(1, len(scores) * n_vertices // 2**23)):
+        draw = random.standard_normal((len(visits), n_vertices))
+        if noise_smoothing and graph is not None:
+            draw = smooth_over_graph(draw.T, graph, noise_smoothing).T
+            draw /= draw.std()
+        values[visits] = vertices.evaluate(scores[visits]) + noise * draw
+        if missing:
+            values[visits] = np.where(random.random(draw.shape) < missing, np.nan, values[visits])
+
+    width = len(str(n_subjects - 1))
+    names = np.array([f"sub-{i:0{width}d}" for i in range(n_subjects)], dtype=object)
+    controls = None
+    if control_share > 0:
+        early = np.argsort(np.argsort(shifts)) < control_share * n_subjects
+        controls = early[subject]
+    table = pd.DataFrame({"participant_id": names[subject], "years": times})
+    if controls is not None:
+        table["diagnosis"] = np.where(controls, "CN", "patient")
+    cohort = Cohort(
+        values,
+        subjects=names[subject],
+        times=times,
+        controls=controls,
+        graph=graph,
+        space=space,
+        table=table,
+    )
+    return Simulation(cohort, Truth(labels, curves, speeds, shifts, scores))
+
+
+def _patches(
+    space: Space, n_clusters: int, n_patches: int, random: np.random.Generator
+) -> IntArray:
+    """Contiguous patches around random seeds, dealt to the clusters in turn."""
+    seeds = random.choice(space.n_vertices, n_patches, replace=False)
+    graph = space.graph()
+    _, _, source = dijkstra(
+        graph, indices=seeds, unweighted=True, min_only=True, return_predecessors=True
+    )
+    patch_of_seed = dict(zip(seeds.tolist(), range(n_patches), strict=True))
+    # A piece of the mesh without any seed is one more patch.
+    patches = np.array([patch_of_seed.get(vertex, 0) for vertex in source.tolist()])
+    return patches % n_clusters
