@@ -15,7 +15,7 @@ from braindive.evaluation.matching import Matching, match_clusters
 from braindive.model.priors import Gamma, Normal, Priors
 from braindive.model.trajectories import Trajectories
 from braindive.simulation import Simulation, simulate_cohort
-from braindive.space import Space, load_space
+from braindive.space import Regions, Space, Surface, Volume, load_space
 
 __all__ = [
     "DIVE",
@@ -31,9 +31,12 @@ __all__ = [
     "NotFittedError",
     "ParameterError",
     "Priors",
+    "Regions",
     "Simulation",
     "Space",
+    "Surface",
     "Trajectories",
+    "Volume",
     "load_space",
     "match_clusters",
     "no_staging_model",
