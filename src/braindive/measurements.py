@@ -23,6 +23,8 @@ from threadpoolctl import threadpool_limits
 from braindive.model.arrays import Array, BoolArray, IntArray
 
 T = TypeVar("T")
+Sums = tuple[Array, Array]
+Assign = Callable[[Array, Array, Array | None], tuple[Array, Array]]
 
 # Rows summed in the precision of the values before the total is carried on in float64.
 _ROWS = 128
@@ -75,11 +77,12 @@ class Measurements:
         unit: Unit | None = None,
     ) -> None:
         self._values = values
-        if order is not None and np.array_equal(order, np.arange(len(order))):
+        if order is not None and np.array_equal(order, np.arange(values.shape[0])):
             order = None
         self._order = order
         self.missing = missing
-        self.n_visits, self.n_vertices = values.shape
+        self.n_vertices = values.shape[1]
+        self.n_visits = values.shape[0] if order is None else len(order)
         self._n_threads = effective_n_jobs(-1 if n_jobs is None else n_jobs)
         self._block_size = block_size or _cache_friendly_width(self.n_visits, values.dtype.itemsize)
         self._unit = unit
@@ -132,28 +135,14 @@ class Measurements:
         -------
         (n_vertices, n_clusters)
         """
-        centre = curves.mean(axis=0)
-        centred = curves - centre
-        rows = np.ascontiguousarray(centred.T, dtype=self._values.dtype)
-        square_rows = rows * rows
-        totals = (centred.sum(axis=0)[:, None], (centred**2).sum(axis=0)[:, None])
+        distances_of = self._distances(curves)
         out = np.empty((curves.shape[1], self.n_vertices))
-        means, energies, scale = self.means, self.energies, self.unit.scale
 
         def project_block(block: Block) -> None:
-            where = block.where
-            cross = (rows @ self._deviations(block)) / scale
-            if block.observed is None:
-                sums, squares = totals
-            else:
-                mask = block.observed.astype(rows.dtype)
-                sums, squares = rows @ mask, square_rows @ mask
-            gap = means[where] - centre[:, None]
-            out[:, where] = energies[where] - 2.0 * cross + squares
-            out[:, where] += gap * (self.counts[where] * gap - 2.0 * sums)
+            out[:, block.where] = distances_of(block)
 
         self._for_blocks(project_block)
-        return np.maximum(out, 0.0, out=out).T
+        return out.T
 
     def pool(self, responsibilities: Array) -> tuple[Array, Array]:
         """Sums of the values over the vertices of each cluster, and of the weights.
@@ -169,26 +158,47 @@ class Measurements:
             sum_l z_lk V_ln in standard units and sum_l z_lk over the vertices observed at n.
         """
         columns = np.ascontiguousarray(responsibilities.T, dtype=self._values.dtype)
-        n_clusters = columns.shape[0]
 
-        def pool_block(block: Block) -> tuple[Array, Array | None]:
-            part = columns[:, block.where].T
-            if block.observed is None:
-                return block.values @ part, None
-            above = block.values - block.values.dtype.type(offset)
-            np.copyto(above, 0.0, where=~block.observed)
-            return above @ part, block.observed.astype(columns.dtype) @ part
+        def pool_block(block: Block) -> Sums:
+            return self._sums(block, columns[:, block.where])
 
-        offset, scale = self.unit.offset, self.unit.scale
-        sums = np.zeros((self.n_visits, n_clusters))
-        weights = np.zeros((self.n_visits, n_clusters))
-        if not self.missing:
-            weights += columns.sum(axis=1, dtype=float)
-        for part_sums, part_weights in self._map_blocks(pool_block):
-            sums += part_sums
-            if part_weights is not None:
-                weights += part_weights
-        return (sums if self.missing else sums - offset * weights) / scale, weights
+        return self._total(self._map_blocks(pool_block), len(columns))
+
+    def sweep(
+        self, curves: Array, assign: Assign, field: Array | None = None
+    ) -> tuple[Array, Array, Array, Array]:
+        """Project, assign and pool in one read of the values.
+
+        Parameters
+        ----------
+        curves : (n_visits, n_clusters)
+            F_nk in standard units.
+        assign : callable
+            Takes distances (n, n_clusters), counts (n,) and field (n, n_clusters) or None of some
+            vertices; returns their log-densities and responsibilities, each (n, n_clusters).
+        field : (n_vertices, n_clusters), optional
+            What the neighbours say.
+
+        Returns
+        -------
+        log_densities, responsibilities : (n_vertices, n_clusters)
+        sums, weights : (n_visits, n_clusters)
+            As from `pool` with these responsibilities.
+        """
+        distances_of = self._distances(curves)
+        n_clusters = curves.shape[1]
+        densities = np.empty((n_clusters, self.n_vertices))
+        z = np.empty((n_clusters, self.n_vertices))
+
+        def sweep_block(block: Block) -> Sums:
+            where = block.where
+            near = None if field is None else field[where]
+            density, responsibilities = assign(distances_of(block).T, self.counts[where], near)
+            densities[:, where], z[:, where] = density.T, responsibilities.T
+            return self._sums(block, np.ascontiguousarray(z[:, where], self._values.dtype))
+
+        sums, weights = self._total(self._map_blocks(sweep_block), n_clusters)
+        return densities.T, z.T, sums, weights
 
     def features(self, directions: Array) -> Array:
         """Level of every vertex and its deviations from it along some directions.
@@ -273,6 +283,48 @@ class Measurements:
 
         self._for_blocks(summarise)
         return counts, means, energies
+
+    def _distances(self, curves: Array) -> Callable[[Block], Array]:
+        """Squared distances of the vertices of a block to the curves, (n_clusters, n)."""
+        centre = curves.mean(axis=0)
+        centred = curves - centre
+        rows = np.ascontiguousarray(centred.T, dtype=self._values.dtype)
+        square_rows = rows * rows
+        totals = (centred.sum(axis=0)[:, None], (centred**2).sum(axis=0)[:, None])
+        means, energies, scale = self.means, self.energies, self.unit.scale
+
+        def distances(block: Block) -> Array:
+            where = block.where
+            cross = (rows @ self._deviations(block)) / scale
+            if block.observed is None:
+                sums, squares = totals
+            else:
+                mask = block.observed.astype(rows.dtype)
+                sums, squares = rows @ mask, square_rows @ mask
+            gap = means[where] - centre[:, None]
+            out = energies[where] - 2.0 * cross + squares
+            out += gap * (self.counts[where] * gap - 2.0 * sums)
+            return np.maximum(out, 0.0, out=out)
+
+        return distances
+
+    def _sums(self, block: Block, columns: Array) -> Sums:
+        """Sums over the vertices of a block, weighted by columns (n_clusters, n)."""
+        if block.observed is None:
+            return block.values @ columns.T, columns.sum(axis=1, dtype=float)
+        above = block.values - block.values.dtype.type(self.unit.offset)
+        np.copyto(above, 0.0, where=~block.observed)
+        return above @ columns.T, block.observed.astype(columns.dtype) @ columns.T
+
+    def _total(self, parts: Iterator[Sums], n_clusters: int) -> Sums:
+        """Add the parts of the blocks, in their order, and convert to standard units."""
+        sums = np.zeros((self.n_visits, n_clusters))
+        weights = np.zeros((self.n_visits, n_clusters))
+        for part_sums, part_weights in parts:
+            sums += part_sums
+            weights += part_weights
+        offset = 0.0 if self.missing else self.unit.offset
+        return (sums - offset * weights) / self.unit.scale, weights
 
     def _deviations(self, block: Block) -> Array:
         """Values less their vertex mean and 0 where not observed, in the unit of the values.

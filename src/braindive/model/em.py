@@ -45,7 +45,7 @@ _SEARCHING = 2
 # The field: growth of lambda in a pass while many labels change and when few do (less than the
 # given share of vertices), updates of z for each pass, and the share of the old z kept.
 _GROWTH = (1.5, 3.0)
-_SETTLED = 0.01
+_FEW = 0.01
 _SWEEPS = 10
 _KEEP = 0.5
 
@@ -100,11 +100,24 @@ class Problem:
 
 @dataclass(frozen=True)
 class State:
-    """Where a fit stands after an iteration: enough to report it, to keep it and to go on."""
+    """Where a fit stands after an iteration: enough to report it, to keep it and to go on.
+
+    Parameters
+    ----------
+    parameters : Parameters
+        theta, sigma, alpha, beta, lambda.
+    responsibilities : (n_vertices, n_clusters)
+        z.
+    log_densities : (n_vertices, n_clusters) or None
+        D at these parameters; None before the first iteration.
+    settled : (n_vertices, n_clusters) or None
+        z after its neighbours have adapted to it, which the next iteration's field is made from.
+    """
 
     parameters: Parameters
     responsibilities: Array
     log_densities: Array | None = None
+    settled: Array | None = None
 
 
 def run_em(
@@ -131,12 +144,14 @@ def run_em(
     State
         The last one; its responsibilities belong to its parameters.
     """
+    if monitor.reason:
+        return state
+    sums = pool(problem, state.responsibilities)
     while not monitor.reason:
-        sums = pool(problem, state.responsibilities)
-        parameters = m_step(sums, problem, state.parameters, monitor.n_iter < _SEARCHING)
         before = state.responsibilities
-        settled = bool(monitor.changes) and monitor.changes[-1] < _SETTLED
-        state, objective = e_step(problem, parameters, before, _GROWTH[settled])
+        parameters = m_step(sums, problem, state.parameters, monitor.n_iter < _SEARCHING)
+        few_change = bool(monitor.changes) and monitor.changes[-1] < _FEW
+        state, sums, objective = e_step(problem, parameters, state, _GROWTH[few_change])
         change = float(np.abs(state.responsibilities - before).sum(axis=1).mean() / 2)
         monitor.update(objective, change)
         if callback is not None:
@@ -146,7 +161,11 @@ def run_em(
 
 def pool(problem: Problem, responsibilities: Array) -> Sums:
     """Pool the measurements over vertices, in the fast form or in the exact one."""
-    sums, weights = problem.measurements.pool(responsibilities)
+    return gather(problem, responsibilities, *problem.measurements.pool(responsibilities))
+
+
+def gather(problem: Problem, responsibilities: Array, sums: Array, weights: Array) -> Sums:
+    """What the M-step needs, from sums over vertices."""
     if problem.exact:
         return VertexSums(problem.measurements, responsibilities, weights)
     squares = problem.measurements.squares
@@ -269,35 +288,62 @@ def log_densities(distances: Array, counts: Array, noise: Array) -> Array:
     return counts[:, None] * constant - distances / (2 * noise**2)
 
 
+@dataclass(frozen=True)
+class Assign:
+    """z of some vertices from their distances to the curves: the E-step on a block."""
+
+    noise: Array
+
+    def __call__(self, distances: Array, counts: Array, field: Array | None) -> tuple[Array, Array]:
+        """Return D and z, each (n, n_clusters)."""
+        density = log_densities(distances, counts, self.noise)
+        return density, expectation(density, field)
+
+
 def e_step(
-    problem: Problem, parameters: Parameters, before: Array, growth: float
-) -> tuple[State, float]:
-    """D from one pass over the values, then lambda, then z; also the objective.
+    problem: Problem, parameters: Parameters, state: State, growth: float
+) -> tuple[State, Sums, float]:
+    """D, z and the pooled measurements from one read of the values, then lambda for the next.
 
     Without the Markov random field the objective is the log-posterior. With it, it is a
     pseudo-likelihood, in which each vertex is judged given its neighbours.
     """
     scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
-    distances = problem.measurements.project(parameters.trajectories.evaluate(scores))
-    density = log_densities(distances, problem.measurements.counts, parameters.noise)
+    curves = parameters.trajectories.evaluate(scores)
     if problem.fixed is not None:
-        value = float(np.vdot(problem.fixed, density))
-        return State(parameters, problem.fixed, density), value + log_prior(problem, parameters)
+        density, z = densities(problem, parameters, curves), problem.fixed
+        value = float(np.vdot(z, density)) + log_prior(problem, parameters)
+        return State(parameters, z, density), pool(problem, z), value
     if problem.graph is None:
-        after, field = expectation(density), None
-    else:
+        field, settled = None, None
+        density, z, *pooled = problem.measurements.sweep(curves, Assign(parameters.noise))
+        sums = gather(problem, z, *pooled)
+    elif state.settled is None or parameters.strength is None:
+        # The first strength needs D, so here z is found between two reads.
+        density, before = densities(problem, parameters, curves), state.responsibilities
         strength = problem.strength
         if strength is None:
-            if parameters.strength is None:
-                strength = start_strength(density, before, problem.graph)
-            else:
-                strength = estimate_strength(
-                    density, before, problem.graph, parameters.strength, growth
-                )
+            strength = start_strength(density, before, problem.graph)
+        settled, field = settle(density, before, problem.graph, strength)
+        z, sums = settled, pool(problem, settled)
         parameters = replace(parameters, strength=strength)
-        after, field = settle(density, before, problem.graph, strength)
+    else:
+        strength = parameters.strength
+        field = neighbour_field(state.settled, problem.graph, strength)
+        density, z, *pooled = problem.measurements.sweep(curves, Assign(parameters.noise), field)
+        sums = gather(problem, z, *pooled)
+        if problem.strength is None:
+            strength = estimate_strength(density, z, problem.graph, strength, growth)
+        settled, _ = settle(density, z, problem.graph, strength)
+        parameters = replace(parameters, strength=strength)
     value = float(log_evidence(density, field).sum()) + log_prior(problem, parameters)
-    return State(parameters, after, density), value
+    return State(parameters, z, density, settled), sums, value
+
+
+def densities(problem: Problem, parameters: Parameters, curves: Array) -> Array:
+    """D of all vertices, from one read of the values."""
+    distances = problem.measurements.project(curves)
+    return log_densities(distances, problem.measurements.counts, parameters.noise)
 
 
 def settle(

@@ -1,0 +1,248 @@
+"""How the pooled residuals vary together, learnt from the residuals themselves.
+
+The noise of neighbouring vertices is correlated, and people differ for good from the curve of
+their stage, so a mean over w vertices is known much less well than sigma / sqrt(w). The residual
+of visit j of subject i is modelled as u_i + e_ij with u_i ~ N(0, B) and e_ij ~ N(0, E), both
+K x K. They are estimated by EM, with the speed, shift and u_i of every subject as the unseen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from braindive.model.arrays import Array
+from braindive.model.pooled import PooledMeans
+from braindive.model.priors import Gamma, Normal
+from braindive.model.staging import fit_stages
+from braindive.model.timeline import Timeline
+from braindive.model.trajectories import Trajectories
+
+# A cluster that a visit does not show counts as seen with this share of one vertex.
+_NOTHING = 1e-6
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """Covariance of the pooled residuals.
+
+    Parameters
+    ----------
+    within : (n_clusters, n_clusters)
+        E, of one visit around the person's own level.
+    between : (n_clusters, n_clusters)
+        B, of the people's own levels.
+    weights : (n_clusters,)
+        Vertices behind the means from which they were estimated.
+    """
+
+    within: Array
+    between: Array
+    weights: Array
+
+    @classmethod
+    def independent(cls, weights: Array, noise: Array) -> Covariance:
+        """Return what the covariance would be were vertices independent and people alike."""
+        floor = np.diag(noise**2 / np.maximum(weights, _NOTHING))
+        return cls(floor, np.zeros_like(floor), weights)
+
+    def precisions(self, weights: Array, noise: Array) -> Array:
+        """E^-1 of each visit, (n_visits or 1, K, K): fewer vertices add independent noise."""
+        missing = 1 / np.maximum(weights, _NOTHING) - 1 / np.maximum(self.weights, _NOTHING)
+        extra = np.maximum(missing, 0.0) * noise**2
+        if not np.any(extra > 1e-9 * np.diag(self.within)):
+            return np.linalg.inv(self.within)[None]
+        return np.linalg.inv(self.within + extra[:, :, None] * np.eye(len(noise)))
+
+
+@dataclass(frozen=True)
+class CorrelatedStageProblem:
+    """Speeds and shifts by generalised least squares: `StageProblem` with correlated residuals.
+
+    Parameters
+    ----------
+    pooled : PooledMeans
+        Cluster means of every visit.
+    timeline : Timeline
+        When subjects were seen.
+    trajectories : Trajectories
+        The clusters' curves.
+    noise : (n_clusters,)
+        Noise standard deviations of one vertex.
+    speed_prior, shift_prior : Gamma, Normal
+        Priors of alpha_i and beta_i.
+    covariance : Covariance
+        Of the pooled residuals.
+    """
+
+    pooled: PooledMeans
+    timeline: Timeline
+    trajectories: Trajectories
+    noise: Array
+    speed_prior: Gamma
+    shift_prior: Normal
+    covariance: Covariance
+
+    @cached_property
+    def precisions(self) -> Array:
+        """P_ij = E_ij^-1 of each visit, (n_visits or 1, K, K)."""
+        return self.covariance.precisions(self.pooled.weights, self.noise)
+
+    @cached_property
+    def totals(self) -> Array:
+        """sum_j P_ij of each subject, (n_subjects, K, K)."""
+        if len(self.precisions) == 1:
+            return self.timeline.n_visits_of_subject[:, None, None] * self.precisions
+        return self.timeline.by_subject(self.precisions)
+
+    @cached_property
+    def levels(self) -> Array:
+        """Posterior covariance of u_i given the stage, (B^-1 + sum_j P_ij)^-1."""
+        between = self.covariance.between
+        return np.linalg.solve(np.eye(len(between)) + between @ self.totals, between)
+
+    def weigh(self, x: Array) -> Array:
+        """P_ij x_ij for rows x (n_visits, K)."""
+        if len(self.precisions) == 1:
+            return x @ self.precisions[0]
+        return np.einsum("nkl,nl->nk", self.precisions, x)
+
+    def residuals(self, speeds: Array, shifts: Array) -> Array:
+        """m_nk - f_nk."""
+        return self.pooled.means - self.trajectories.evaluate(self.timeline.scores(speeds, shifts))
+
+    def misfit(self, speeds: Array, shifts: Array) -> Array:
+        """Squared Mahalanobis length of the residuals of each subject.
+
+        r' Sigma_i^-1 r, by Woodbury: sum_j r' P r - (sum_j P r)' (B^-1 + sum_j P)^-1 (sum_j P r).
+        """
+        residuals = self.residuals(speeds, shifts)
+        weighed = self.weigh(residuals)
+        total = self.timeline.by_subject(weighed)
+        squares = self.timeline.by_subject(np.sum(residuals * weighed, axis=1))
+        return np.asarray(squares - np.einsum("ik,ikl,il->i", total, self.levels, total))
+
+    def loss(self, speeds: Array, shifts: Array) -> Array:
+        """Negative log-posterior of every subject up to a constant, (n_subjects,)."""
+        log_prior = self.speed_prior.log_density(speeds) + self.shift_prior.log_density(shifts)
+        return np.asarray(0.5 * self.misfit(speeds, shifts) - log_prior)
+
+    def levers(self, speeds: Array, shifts: Array) -> Array:
+        """Derivatives of the curves by log speed and shift, (2, n_visits, K)."""
+        slope = self.trajectories.slope(self.timeline.scores(speeds, shifts))
+        lever = speeds[self.timeline.subject_of_visit] * self.timeline.times
+        return np.stack([slope * lever[:, None], slope])
+
+    def gradient(self, speeds: Array, shifts: Array) -> tuple[Array, Array]:
+        """Gradient (n_subjects, 2) and Gauss-Newton Hessian (n_subjects, 2, 2) of `loss`."""
+        timeline, prior = self.timeline, self.speed_prior
+        residuals, levers = self.residuals(speeds, shifts), self.levers(speeds, shifts)
+        weighed = [self.weigh(lever) for lever in levers]
+        totals = np.stack([timeline.by_subject(lever) for lever in weighed], axis=1)  # (S, 2, K)
+        shared = totals @ self.levels
+        pull = timeline.by_subject(self.weigh(residuals))
+        gradient = -timeline.by_subject(
+            np.stack([np.sum(lever * residuals, axis=1) for lever in weighed], axis=1)
+        )
+        gradient += np.einsum("iak,ik->ia", shared, pull)
+        hessian = np.stack(
+            [np.sum(one * other, axis=1) for one in levers for other in weighed], axis=1
+        )
+        hessian = timeline.by_subject(hessian).reshape(-1, 2, 2) - shared @ totals.swapaxes(1, 2)
+        gradient[:, 0] += prior.rate * speeds - (prior.shape - 1)
+        hessian[:, 0, 0] += prior.rate * speeds
+        gradient[:, 1] += (shifts - self.shift_prior.mean) * self.shift_prior.precision
+        hessian[:, 1, 1] += self.shift_prior.precision
+        return gradient, hessian
+
+    def uncertainty(self, speeds: Array, shifts: Array) -> Array:
+        """Covariance of (log speed, shift) of each subject, (n_subjects, 2, 2)."""
+        return np.linalg.inv(self.gradient(speeds, shifts)[1])
+
+
+def estimate_covariance(
+    pooled: PooledMeans,
+    timeline: Timeline,
+    trajectories: Trajectories,
+    noise: Array,
+    speed_prior: Gamma,
+    shift_prior: Normal,
+    speeds: Array,
+    shifts: Array,
+    max_iter: int = 50,
+    tol: float = 1e-3,
+) -> Covariance:
+    """Covariance of the pooled residuals of the training subjects.
+
+    Parameters
+    ----------
+    pooled, timeline, trajectories, noise, speed_prior, shift_prior
+        As in `CorrelatedStageProblem`.
+    speeds, shifts : (n_subjects,)
+        Where subjects are by ordinary least squares; they are moved as the covariance is learnt.
+
+    Returns
+    -------
+    Covariance
+    """
+    weights = pooled.weights.mean(axis=0)
+    independent = Covariance.independent(weights, noise)
+    residuals = pooled.means - trajectories.evaluate(timeline.scores(speeds, shifts))
+    residuals = np.where(pooled.weights > 0, residuals, 0.0)
+    start = residuals.T @ residuals / len(residuals)
+    here = Covariance(start + independent.within, 0.1 * start + 1e-3 * independent.within, weights)
+    for _ in range(max_iter):
+        problem = CorrelatedStageProblem(
+            pooled, timeline, trajectories, noise, speed_prior, shift_prior, here
+        )
+        speeds, shifts = fit_stages(problem, speeds, shifts, max_iter=3)
+        there = _update(problem, speeds, shifts, independent)
+        moved = np.abs(np.diag(there.within + there.between - here.within - here.between))
+        settled = np.all(moved < tol * np.diag(here.within + here.between))
+        moved_between = np.abs(np.diag(there.between - here.between))
+        here = there
+        if settled and np.all(moved_between < tol * np.diag(here.within + here.between)):
+            break
+    return here
+
+
+def _update(
+    problem: CorrelatedStageProblem, speeds: Array, shifts: Array, independent: Covariance
+) -> Covariance:
+    """One EM update of B and E: moments of u_i and e_ij given the data."""
+    timeline, between = problem.timeline, problem.covariance.between
+    n_clusters, n_visits = len(between), len(timeline.times)
+    residuals, levers = problem.residuals(speeds, shifts), problem.levers(speeds, shifts)
+    # Posterior precision of (log speed, shift, u_i), linearised at the best speed and shift.
+    joint = np.empty((timeline.n_subjects, n_clusters + 2, n_clusters + 2))
+    _, hessian = problem.gradient(speeds, shifts)
+    totals = np.stack([timeline.by_subject(problem.weigh(lever)) for lever in levers], axis=1)
+    joint[:, :2, :2] = hessian + totals @ problem.levels @ totals.swapaxes(1, 2)
+    joint[:, :2, 2:] = totals
+    joint[:, 2:, :2] = totals.swapaxes(1, 2)
+    joint[:, 2:, 2:] = problem.totals + np.linalg.inv(between)
+    spread = np.linalg.inv(joint)
+    level = np.einsum(
+        "ikl,il->ik", problem.levels, timeline.by_subject(problem.weigh(residuals))
+    )
+    new_between = (level.T @ level + spread[:, 2:, 2:].sum(axis=0)) / timeline.n_subjects
+
+    of_visit = timeline.subject_of_visit
+    errors = residuals - level[of_visit]
+    design = np.concatenate(
+        [levers.transpose(1, 2, 0), np.broadcast_to(np.eye(n_clusters), (n_visits, *between.shape))],
+        axis=2,
+    )
+    doubt = design @ spread[of_visit] @ design.swapaxes(1, 2)
+    seen = (problem.pooled.weights > 0).astype(float)
+    errors, doubt = errors * seen, doubt * seen[:, :, None] * seen[:, None, :]
+    counts = seen.T @ seen
+    # As if so many more visits had been seen with independent vertices: keeps E invertible.
+    trust = n_clusters + 2.0
+    new_within = (errors.T @ errors + doubt.sum(axis=0) + trust * independent.within) / (
+        counts + trust
+    )
+    floor = 1e-4 * np.diag(np.diag(new_within))
+    return Covariance(new_within, new_between + floor, problem.covariance.weights)
