@@ -10,6 +10,7 @@ import pandas as pd
 from scipy.sparse.csgraph import dijkstra
 from sklearn.utils import check_random_state
 
+from braindive.cognition import draw_carriers, draw_cognition
 from braindive.cohort import Cohort
 from braindive.errors import ParameterError
 from braindive.model.arrays import Array, IntArray
@@ -68,6 +69,8 @@ def simulate_cohort(
     noise_smoothing: int = 0,
     missing: float = 0.0,
     control_share: float = 0.0,
+    cognition: bool = False,
+    group_effect: float | None = None,
     dtype: str = "float64",
 ) -> Simulation:
     """Simulate a cohort; the defaults are the basic setting of the DIVE paper.
@@ -108,6 +111,13 @@ def simulate_cohort(
         Share of measurements that are NaN.
     control_share : float
         Share of the subjects, earliest first, that are marked as controls.
+    cognition : bool
+        Whether the table gets per-visit results of four cognitive tests, `CDRSOB`, `ADAS13`,
+        `MMSE` and `RAVLT`: noisy, bounded, monotone in the true score, a tenth of them missing.
+    group_effect : float, optional
+        With a number the table gets a column `apoe4`, 1 for carriers of a risk gene and 0 for
+        others. Carriers' shifts are higher by so many standard deviations, and so are the
+        logarithms of their speeds; 0 plants no effect.
     dtype : {"float64", "float32"}
         Type of the values.
 
@@ -136,6 +146,10 @@ def simulate_cohort(
 
     speeds = random.gamma(6.25, mean_speed / 6.25, n_subjects)
     shifts = random.normal(0.0, shift_sd, n_subjects)
+    if group_effect is not None:
+        carriers = draw_carriers(n_subjects, random)
+        shifts = shifts + group_effect * shift_sd * carriers
+        speeds = speeds * np.exp(group_effect * 0.4 * carriers)  # sd of log speed: 6.25 ** -0.5
     subject = np.repeat(np.arange(n_subjects), n_visits)
     times = np.tile(np.arange(n_visits, dtype=float), n_subjects)
     scores = speeds[subject] * times + shifts[subject]
@@ -144,7 +158,7 @@ def simulate_cohort(
     if space is None:
         labels: IntArray = random.integers(n_clusters, size=n_vertices)
     else:
-        labels = _patches(space, n_clusters, n_patches or 5 * n_clusters, random)
+        labels = contiguous_patches(space, n_patches or 5 * n_clusters, random) % n_clusters
     n_vertices = len(labels)
     curves = Trajectories(
         np.full(n_clusters, float(amplitude)),
@@ -177,6 +191,11 @@ def simulate_cohort(
     table = pd.DataFrame({"participant_id": names[subject], "years": times})
     if controls is not None:
         table["diagnosis"] = np.where(controls, "CN", "patient")
+    if group_effect is not None:
+        table["apoe4"] = carriers[subject].astype(int)
+    if cognition:
+        stages = (scores - scores.mean()) / (scores.std() or 1.0)
+        table = table.join(draw_cognition(stages, random))
     cohort = Cohort(
         values,
         subjects=names[subject],
@@ -189,10 +208,17 @@ def simulate_cohort(
     return Simulation(cohort, Truth(labels, curves, speeds, shifts, scores))
 
 
-def _patches(
-    space: Space, n_clusters: int, n_patches: int, random: np.random.Generator
-) -> IntArray:
-    """Contiguous patches around random seeds, dealt to the clusters in turn."""
+def contiguous_patches(space: Space, n_patches: int, random: np.random.Generator) -> IntArray:
+    """Patch of each vertex, (n_vertices,): the vertices nearest to each of some random seeds.
+
+    Examples
+    --------
+    >>> import numpy as np, braindive as bd
+    >>> from braindive.simulation import contiguous_patches
+    >>> space = bd.load_space("fsaverage5-left")
+    >>> len(np.unique(contiguous_patches(space, 7, np.random.default_rng(0))))
+    7
+    """
     seeds = random.choice(space.n_vertices, n_patches, replace=False)
     graph = space.graph()
     _, _, source = dijkstra(
@@ -200,5 +226,4 @@ def _patches(
     )
     patch_of_seed = dict(zip(seeds.tolist(), range(n_patches), strict=True))
     # A piece of the mesh without any seed is one more patch.
-    patches = np.array([patch_of_seed.get(vertex, 0) for vertex in source.tolist()])
-    return patches % n_clusters
+    return np.array([patch_of_seed.get(vertex, 0) for vertex in source.tolist()])
