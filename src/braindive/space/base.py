@@ -46,6 +46,10 @@ class Space(ABC):
         """Pairs of neighbouring columns, (n_edges, 2)."""
 
     @abstractmethod
+    def restrict(self, keep: Any) -> Space:
+        """Return the space of some of the columns; `keep` is (n_vertices,) bool."""
+
+    @abstractmethod
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Everything about this space as plain arrays, for `space_from_arrays`."""
 

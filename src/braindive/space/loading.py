@@ -194,13 +194,15 @@ def _subject_surface(folder: Path) -> Surface:
 def _read_mesh(path: Path) -> tuple[Array, IntArray]:
     try:
         if path.name.endswith((".gii", ".gii.gz")):
-            arrays = nib.load(path).agg_data(("pointset", "triangle"))  # type: ignore[attr-defined]
-            if not all(isinstance(array, np.ndarray) for array in arrays):
+            image: Any = nib.load(path)
+            points, triangles = image.agg_data(("pointset", "triangle"))
+            if not isinstance(points, np.ndarray) or not isinstance(triangles, np.ndarray):
                 raise ValueError("it has no points and triangles")
-            return arrays
-        return read_geometry(path)
+        else:
+            points, triangles = read_geometry(path)  # type: ignore[no-untyped-call]
     except UNREADABLE as error:
         raise ParameterError(f"{path} cannot be read as a surface: {error}.") from None
+    return points, triangles
 
 
 def _read_volume(path: Path, neighbourhood: int) -> Volume:
@@ -258,7 +260,7 @@ def _masked(space: Surface, paths: list[Path]) -> Surface:
 def _read_mask(path: Path, part: Hemisphere) -> BoolArray:
     try:
         if path.suffix == ".label":
-            vertices = read_label(path)
+            vertices = read_label(path)  # type: ignore[no-untyped-call]
             if vertices.max(initial=0) >= part.n_mesh:
                 raise ValueError(f"it names vertex {vertices.max()} of a mesh of {part.n_mesh}")
             mask = np.zeros(part.n_mesh, dtype=bool)
@@ -269,7 +271,8 @@ def _read_mask(path: Path, part: Hemisphere) -> BoolArray:
         data = image.darrays[0].data if is_gifti else np.asarray(image.dataobj)
     except (*UNREADABLE, IndexError, AttributeError) as error:
         raise ParameterError(f"{path} cannot be read as a mask: {error}.") from None
-    return np.nan_to_num(np.ravel(data, order="F")) != 0
+    measured: BoolArray = np.nan_to_num(np.ravel(data, order="F")) != 0
+    return measured
 
 
 def _cifti_masks(path: Path, space: Surface) -> list[BoolArray]:

@@ -62,6 +62,15 @@ class Regions(Space):
         """Pairs of neighbouring regions."""
         return self.pairs
 
+    def restrict(self, keep: Any) -> Regions:
+        """Return fewer of the regions, with the pairs between them."""
+        keep = np.asarray(keep, dtype=bool)
+        self._check_columns(keep)
+        position = np.cumsum(keep) - 1
+        inside = keep[self.pairs].all(axis=1)
+        names = [name for name, kept in zip(self.names, keep, strict=True) if kept]
+        return Regions(self.name, tuple(names), position[self.pairs[inside]])
+
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Names and pairs as plain arrays."""
         return {

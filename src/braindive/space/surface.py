@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -41,7 +41,7 @@ class Hemisphere:
     side: Side
     coordinates: Array = field(repr=False)
     faces: IntArray = field(repr=False)
-    mask: BoolArray = field(default=None, repr=False)  # type: ignore[assignment]
+    mask: BoolArray = field(default=None, repr=False)  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
         if self.side not in ("left", "right"):
@@ -64,8 +64,6 @@ class Hemisphere:
                 f"the {self.side} mask has shape {mask.shape}, but the mesh has "
                 f"{len(coordinates)} vertices."
             )
-        if not mask.any():
-            raise ParameterError(f"the {self.side} mask is empty: no vertex is measured.")
         for name, array in (("coordinates", coordinates), ("faces", faces), ("mask", mask)):
             object.__setattr__(self, name, array)
 
@@ -110,6 +108,8 @@ class Surface(Space):
                 f"a surface has a left hemisphere, a right one, or left and right in this order; "
                 f"got {', '.join(self.sides) or 'none'}."
             )
+        if self.n_vertices == 0:
+            raise ParameterError(f"the mask of {self.name!r} is empty: no vertex is measured.")
 
     @classmethod
     def from_mesh(cls, name: str, coordinates: Any, faces: Any) -> Surface:
@@ -206,6 +206,12 @@ class Surface(Space):
                 )
             columns.append(full[..., part.mask])
         return np.concatenate(columns, axis=-1)
+
+    def restrict(self, keep: Any) -> Surface:
+        """Return the same meshes with fewer columns measured."""
+        masks = self.split(np.asarray(keep, dtype=bool), fill=False)
+        parts = [replace(part, mask=masks[part.side]) for part in self.hemispheres]
+        return Surface(self.name, tuple(parts))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Meshes and masks as plain arrays."""

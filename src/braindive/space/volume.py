@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -106,6 +106,10 @@ class Volume(Space):
         volume = np.full((*self.mask.shape, *values.shape[:-1]), fill, dtype=dtype)
         volume[self.mask] = values.T
         return volume
+
+    def restrict(self, keep: Any) -> Volume:
+        """Return the same volume with fewer voxels in its mask."""
+        return replace(self, mask=self.unmask(np.asarray(keep, dtype=bool), fill=False))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Mask and affine as plain arrays."""
