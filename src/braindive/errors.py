@@ -13,6 +13,18 @@ class ParameterError(BraindiveError, ValueError):
     """A parameter of the model or of a function has a value it cannot have."""
 
 
+class ModelFileError(BraindiveError, ValueError):
+    """A file does not hold a fitted model, is damaged, or comes from a newer version."""
+
+
+class ReadError(BraindiveError, OSError):
+    """Values could not be read from where they are kept."""
+
+
+class ClusterError(BraindiveError, RuntimeError):
+    """A cluster of machines could not do the work."""
+
+
 class NotFittedError(BraindiveError, AttributeError):
     """A fitted model is needed, and `fit` has not been called."""
 

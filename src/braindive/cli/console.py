@@ -1,0 +1,50 @@
+"""What commands say: results on the standard output, everything else beside it."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from braindive.errors import BraindiveWarning
+
+output = Console(highlight=False, soft_wrap=True)
+messages = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """Tell the person at the terminal something that is not the result."""
+    messages.print(text, markup=False)
+
+
+def print_json(content: Any) -> None:
+    """Write a result for machines."""
+    output.print(json.dumps(content, indent=2, default=_plain), markup=False)
+
+
+@contextmanager
+def readable_warnings() -> Iterator[None]:
+    """Show each warning of braindive once and as one line; others are for developers."""
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        if issubclass(category, BraindiveWarning):
+            messages.print("[yellow]Warning:[/yellow]", end=" ")
+            say(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = show
+        yield
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return str(value)

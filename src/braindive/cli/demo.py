@@ -1,0 +1,84 @@
+"""The command that shows everything at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+import typer
+from rich.table import Table
+
+import braindive as bd
+from braindive.cli.console import messages, output
+from braindive.cli.progress import fit_progress
+
+
+def demo(
+    folder: Annotated[Path, typer.Argument(help="Folder for the outputs.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(help="Seed of the simulation and of the fit.")] = 0,
+) -> None:
+    """Simulate a cohort on a real cortex, fit DIVE, and compare with the truth.
+
+    Example: braindive demo demo/
+    """
+    output.print("Simulating 60 people, seen yearly four times, on the fsaverage5 cortex ...")
+    simulation = bd.simulate_cohort(
+        n_subjects=60,
+        midpoints=(-1.0, -0.2, 0.6, 1.4),
+        slope=-1.6,
+        amplitude=-4.0,
+        noise=3.0,
+        shift_sd=1.0,
+        mean_speed=0.2,
+        midpoint_variation=0.116,
+        space="fsaverage5",
+        control_share=0.3,
+        dtype="float32",
+        random_state=seed,
+    )
+    cohort, truth = simulation.cohort, simulation.truth
+    output.print(f"{cohort}: {cohort.values.nbytes / 1e6:.0f} MB")
+
+    with fit_progress(messages) as callback:
+        model = bd.DIVE(n_clusters=4, random_state=seed).fit(cohort, callback=callback)
+
+    matching = bd.match_clusters(model, truth.labels)
+    # True curves in the model's unit of score, which is set by the controls.
+    controls = truth.scores[cohort.controls]
+    true_curves = truth.trajectories.rescored(float(controls.mean()), float(controls.std()))
+    found = model.trajectories_
+    curves = pd.DataFrame({"cluster": np.arange(1, len(found) + 1)})
+    for name in ("midpoint", "amplitude"):
+        curves[f"{name}_true"] = getattr(true_curves, name)
+        curves[f"{name}_found"] = getattr(found, name)[matching.permutation]
+    curves["vertices_true"] = np.bincount(truth.labels)
+    curves["vertices_found"] = model.responsibilities_.sum(axis=0)[matching.permutation].round()
+
+    table = Table(title="Recovered against true")
+    for column in curves.columns:
+        table.add_column(column.replace("_", "\n"), justify="right")
+    for row in curves.itertuples(index=False):
+        table.add_row(*(f"{x:.2f}" if isinstance(x, float) else str(x) for x in row))
+    output.print(table)
+    output.print(f"agreement of clusters with the truth  {matching.agreement:.3f}")
+    output.print(f"correlation of scores with the truth  {_r(model.scores_, truth.scores):.3f}")
+    output.print(f"correlation of speeds with the truth  {_r(model.speeds_, truth.speeds):.3f}")
+    output.print(
+        f"spatial strength {model.spatial_strength_:.1f}; {model.stop_reason_} after "
+        f"{model.n_iter_} iterations"
+    )
+
+    folder.mkdir(parents=True, exist_ok=True)
+    subjects = model.stage(cohort)
+    subjects["true_speed"], subjects["true_shift"] = truth.speeds, truth.shifts
+    subjects.to_csv(folder / "subjects.tsv", sep="\t")
+    curves.to_csv(folder / "trajectories.tsv", sep="\t", index=False)
+    clusters = pd.DataFrame({"true_cluster": truth.labels + 1, "cluster": model.labels_ + 1})
+    clusters.to_csv(folder / "clusters.tsv", sep="\t", index_label="vertex")
+    output.print(f"Wrote subjects.tsv, trajectories.tsv and clusters.tsv into {folder}/")
+
+
+def _r(x: np.ndarray, y: np.ndarray) -> float:
+    return float(np.corrcoef(x, y)[0, 1])

@@ -1,0 +1,147 @@
+"""The command that fits, and goes on where it was interrupted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import braindive as bd
+from braindive.cli.console import messages, output, print_json, say
+from braindive.cli.inputs import check_output_file, check_output_folder, open_cohort
+from braindive.cli.progress import fit_progress
+from braindive.cli.settings import FitSettings, merge, read_settings, write_settings
+from braindive.cli.study import SpaceOption
+from braindive.estimator import Progress
+from braindive.io.models import fit_fingerprint, read_checkpoint, write_checkpoint
+from braindive.model.starts import Checkpoint
+
+
+def fit(
+    context: typer.Context,
+    cohort: Annotated[
+        Path | None, typer.Argument(help="Packed cohort or cohort.tsv.", show_default=False)
+    ] = None,
+    to: Annotated[Path, typer.Option("--output", "-o", help="Model to write.")] = Path("fit.dive"),
+    clusters: Annotated[int, typer.Option("--clusters", "-k", help="Number of clusters.")] = 3,
+    space: SpaceOption = None,
+    spatial: Annotated[
+        str, typer.Option(help="Spatial strength: auto, none or a number.")
+    ] = "auto",
+    seed: Annotated[int, typer.Option(help="Seed of the starts.")] = 0,
+    standardise: Annotated[
+        bool, typer.Option("--standardise", help="Z-score each vertex to the controls.")
+    ] = False,
+    covariates: Annotated[
+        str, typer.Option(help="Columns to regress out as in controls, such as age,sex,site.")
+    ] = "",
+    average_hemispheres: Annotated[
+        bool, typer.Option("--average-hemispheres", help="Average left and right.")
+    ] = False,
+    smooth: Annotated[int, typer.Option(help="Rounds of neighbour averaging.")] = 0,
+    starts: Annotated[int, typer.Option(help="Starts of the fit.")] = 4,
+    max_iter: Annotated[int, typer.Option(help="Most passes over the data.")] = 200,
+    tol: Annotated[float, typer.Option(help="Change of labels at which to stop.")] = 1e-4,
+    maps: Annotated[Path | None, typer.Option(help="Folder to write maps into as well.")] = None,
+    settings: Annotated[
+        Path | None, typer.Option(help="Settings file of an earlier fit, to repeat it.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Insist on going on with an interrupted fit.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Summary for machines.")] = False,
+) -> None:
+    """Fit a model; the same command goes on after an interruption, to the same answer.
+
+    Example: braindive fit study.zarr -k 3 -o fit.dive
+
+    Example: braindive fit --settings fit.dive.json -o again.dive
+    """
+    chosen = _choose(context, settings)
+    path = check_output_file(Path(chosen.output))
+    if maps is not None:
+        check_output_folder(maps)
+    model = chosen.model()
+    opened = open_cohort(Path(chosen.cohort), chosen.space)
+    fingerprint = fit_fingerprint(opened, model.get_params(deep=False))
+    kept = path.with_name(f"{path.name}.checkpoint")
+    checkpoint = _find_checkpoint(kept, fingerprint, resume)
+
+    with fit_progress(messages, chosen.tol, chosen.max_iter) as show:
+
+        def after_each_pass(progress: Progress) -> None:
+            write_checkpoint(kept, fingerprint, progress.checkpoint)
+            show(progress)
+
+        model.fit(opened, callback=after_each_pass, resume=checkpoint)
+
+    model.save(path)
+    write_settings(chosen, path.with_name(f"{path.name}.json"))
+    kept.unlink(missing_ok=True)
+    if maps is not None:
+        bd.write_maps(model, maps)
+    _report(model, path, json)
+
+
+def _choose(context: typer.Context, file: Path | None) -> FitSettings:
+    """Settings of the file, where there is one, and what the command line says over them."""
+    names = {"to": "output"}
+    outside = ("maps", "settings", "resume", "json")
+    given: dict[str, Any] = {}
+    for name, value in context.params.items():
+        source = context.get_parameter_source(name)
+        typed = source is not None and source.name == "COMMANDLINE"
+        if name not in outside and (typed or (file is None and value is not None)):
+            given[names.get(name, name)] = str(value) if isinstance(value, Path) else value
+    if file is not None:
+        return merge(read_settings(file), given)
+    if "cohort" not in given:
+        raise bd.ParameterError("give a cohort, as in: braindive fit study.zarr -k 3 -o fit.dive")
+    return FitSettings(**given)
+
+
+def _find_checkpoint(path: Path, fingerprint: str, required: bool) -> Checkpoint | None:
+    """Where an interrupted fit of the same data and settings stands, if there is one."""
+    if path.exists():
+        try:
+            found, checkpoint = read_checkpoint(path)
+        except bd.ModelFileError:
+            if required:
+                raise
+            return None
+        if found == fingerprint:
+            passes = sum(len(trace.objectives) for trace in checkpoint if trace is not None)
+            say(f"Going on after pass {passes} of an interrupted fit.")
+            return checkpoint
+    if required:
+        raise bd.ParameterError(
+            f"there is no interrupted fit of these data and settings to resume ({path}); leave "
+            "--resume out to start one."
+        )
+    return None
+
+
+def _report(model: bd.DIVE, path: Path, json: bool) -> None:
+    summary = {
+        "model": str(path),
+        "n_clusters": len(model.noise_),
+        "n_subjects": len(model.subjects_),
+        "n_visits": len(model.scores_),
+        "n_vertices": model.n_vertices_,
+        "n_iter": model.n_iter_,
+        "stop_reason": model.stop_reason_,
+        "spatial_strength": model.spatial_strength_,
+        "log_likelihood": model.log_likelihood_,
+        "aic": model.aic_,
+        "bic": model.bic_,
+    }
+    if json:
+        print_json(summary)
+        return
+    sizes = ", ".join(f"{size:,.0f}" for size in model.responsibilities_.sum(axis=0))
+    output.print(
+        f"{path}: {len(model.noise_)} clusters of {sizes} vertices, {len(model.subjects_)} "
+        f"subjects; {model.stop_reason_} after {model.n_iter_} passes.",
+        markup=False,
+    )

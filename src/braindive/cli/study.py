@@ -1,0 +1,117 @@
+"""Commands around a study's files: simulate, check, pack."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import typer
+
+import braindive as bd
+from braindive.cli.console import messages, output, print_json, say
+from braindive.cli.inputs import check_output_folder, open_cohort
+from braindive.cli.progress import count_progress
+
+SpaceOption = Annotated[
+    str | None, typer.Option(help="fsaverage5, a folder or file of a surface, or a mask.")
+]
+
+
+def simulate(
+    folder: Annotated[Path, typer.Argument(help="Folder to write the study into.")],
+    space: SpaceOption = None,
+    subjects: Annotated[int, typer.Option(min=1, help="Number of people.")] = 50,
+    visits: Annotated[int, typer.Option(min=1, help="Yearly visits of each.")] = 3,
+    format: Annotated[  # noqa: A002
+        str, typer.Option(help="mgh, gifti, nifti or table.")
+    ] = "mgh",
+    vertices: Annotated[int, typer.Option(min=1, help="Vertices where there is no space.")] = 1000,
+    control_share: Annotated[float, typer.Option(help="Share of healthy controls.")] = 0.3,
+    seed: Annotated[int, typer.Option(help="Seed.")] = 0,
+) -> None:
+    """Simulate a study: a table of scans, one file per scan, and the truth behind them.
+
+    Example: braindive simulate study/ --space fsaverage5 --subjects 50 --visits 3 --seed 1
+    """
+    simulation = bd.simulate_cohort(
+        n_subjects=subjects,
+        n_visits=visits,
+        n_vertices=vertices,
+        space=space,
+        control_share=control_share,
+        dtype="float32",
+        random_state=seed,
+    )
+    check_output_folder(folder)
+    with count_progress(messages) as progress:
+        table = bd.write_cohort(simulation.cohort, folder, format, progress=progress)
+    truth = simulation.truth
+    ids = simulation.cohort.subject_ids
+    pd.DataFrame({"participant_id": ids, "speed": truth.speeds, "shift": truth.shifts}).to_csv(
+        folder / "truth_subjects.tsv", sep="\t", index=False
+    )
+    pd.DataFrame({"cluster": truth.labels + 1}).to_csv(
+        folder / "truth_clusters.tsv", sep="\t", index_label="vertex"
+    )
+    say(f"Wrote {table}: {simulation.cohort}")
+
+
+def check(
+    cohort: Annotated[Path, typer.Argument(help="cohort.tsv or a packed cohort.")],
+    space: SpaceOption = None,
+    json: Annotated[bool, typer.Option("--json", help="Output for machines.")] = False,
+) -> None:
+    """Look a cohort over before anyone waits for a fit.
+
+    Example: braindive check study/cohort.tsv --space fsaverage5
+    """
+    opened = open_cohort(cohort, space)
+    findings = bd.inspect_cohort(opened)
+    if json:
+        print_json({"cohort": repr(opened), "findings": [asdict(each) for each in findings]})
+        return
+    output.print(f"{opened}", markup=False)
+    for finding in findings:
+        colour = "yellow" if finding.level == "warning" else "cyan"
+        output.print(f"[{colour}]{finding.level:<8}[/{colour}]", end="")
+        where = f" ({finding.where})" if finding.where else ""
+        output.print(f"{finding.what}{where} {finding.remedy}", markup=False)
+    if not any(finding.level == "warning" for finding in findings):
+        output.print("Nothing odd was found.")
+
+
+def pack(
+    table: Annotated[Path, typer.Argument(help="Table with one row per scan.")],
+    to: Annotated[Path, typer.Option("--output", "-o", help="Packed cohort to write.")],
+    space: SpaceOption = None,
+    freesurfer: Annotated[
+        Path | None, typer.Option(help="FreeSurfer's SUBJECTS_DIR, whose maps the table lists.")
+    ] = None,
+    measure: Annotated[str, typer.Option(help="With --freesurfer: the measure.")] = "thickness",
+    fwhm: Annotated[int, typer.Option(help="With --freesurfer: smoothing in mm.")] = 0,
+    target: Annotated[
+        str, typer.Option(help="With --freesurfer: subject on whose surface the maps are.")
+    ] = "fsaverage",
+    jobs: Annotated[int | None, typer.Option(help="Processes; all cores by default.")] = None,
+) -> None:
+    """Read every scan once and write one packed cohort; interrupted, it goes on where it was.
+
+    Example: braindive pack study/cohort.tsv --space fsaverage5 -o study.zarr
+
+    Example: braindive pack visits.tsv --freesurfer $SUBJECTS_DIR --measure thickness -o study.zarr
+    """
+    with count_progress(messages) as progress:
+        if freesurfer is None:
+            bd.pack_cohort(table, to, space=space, n_jobs=jobs, progress=progress)
+        else:
+            bd.pack_cohort(
+                bd.read_freesurfer_table(freesurfer, table, measure, fwhm, target),
+                to,
+                space=space or str(freesurfer / target),
+                root=freesurfer,
+                n_jobs=jobs,
+                progress=progress,
+            )
+    say(f"Wrote {to}: {bd.open_packed(to)}")

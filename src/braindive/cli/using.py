@@ -1,0 +1,108 @@
+"""Commands that use a fitted model: stage, predict, maps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import braindive as bd
+from braindive.cli.console import messages, output, print_json, say
+from braindive.cli.inputs import check_output_file, check_output_folder, open_cohort_for
+from braindive.cli.progress import count_progress
+from braindive.io.archive import replace_file
+
+ModelArgument = Annotated[Path, typer.Argument(help="Fitted model, such as fit.dive.")]
+CohortArgument = Annotated[Path, typer.Argument(help="cohort.tsv or a packed cohort.")]
+
+
+def stage(
+    model: ModelArgument,
+    cohort: CohortArgument,
+    to: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Table to write; else it is printed.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Output for machines.")] = False,
+) -> None:
+    """Place people on the disease's course, whether the model has seen them or not.
+
+    Example: braindive stage fit.dive new/cohort.tsv -o stages.tsv
+    """
+    if to is not None:
+        check_output_file(to)
+    fitted = bd.load_model(model)
+    stages = fitted.stage(open_cohort_for(fitted, cohort)).rename_axis("participant_id")
+    if to is not None:
+        with replace_file(to) as temporary:
+            stages.to_csv(temporary, sep="\t")
+        say(f"Wrote {to}: {len(stages)} subjects")
+    if json:
+        print_json(stages.reset_index().to_dict("records"))
+    elif to is None:
+        output.print(stages.to_csv(sep="\t"), markup=False, end="")
+
+
+def predict(
+    model: ModelArgument,
+    cohort: CohortArgument,
+    to: Annotated[Path, typer.Option("--output", "-o", help="Folder to write into.")],
+    history: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Stage from the first so many visits, and predict the later ones."
+        ),
+    ] = None,
+    format: Annotated[  # noqa: A002
+        str | None, typer.Option(help="mgh, gifti, nifti or table; by default that of the space.")
+    ] = None,
+) -> None:
+    """Write the maps that the model expects of each visit.
+
+    Example: braindive predict fit.dive new/cohort.tsv --history 2 -o predicted/
+    """
+    fitted = bd.load_model(model)
+    everything = open_cohort_for(fitted, cohort)
+    if history is None:
+        asked, expected = everything, fitted.predict(everything)
+    else:
+        asked = everything.later_visits(history)
+        expected = fitted.predict(asked, history=everything.first_visits(history))
+    maps = bd.Cohort(
+        expected,
+        subjects=asked.subjects,
+        times=asked.times,
+        controls=asked.controls,
+        space=fitted.space_,
+        table=asked.table,
+    )
+    kind = "regions" if fitted.space_ is None else fitted.space_.kind
+    chosen = format or {"surface": "mgh", "volume": "nifti", "regions": "table"}[kind]
+    check_output_folder(to)
+    with count_progress(messages) as progress:
+        table = bd.write_cohort(maps, to, chosen, progress=progress)
+    say(f"Wrote {table}: {maps}")
+
+
+def maps(
+    model: ModelArgument,
+    to: Annotated[Path, typer.Option("--output", "-o", help="Folder to write into.")],
+    scores: Annotated[
+        str | None, typer.Option(help="Scores of the expected maps, such as -1,0,1.")
+    ] = None,
+    formats: Annotated[
+        str | None, typer.Option(help="Of gifti, freesurfer, cifti, nifti, table; with commas.")
+    ] = None,
+) -> None:
+    """Write clusters, probabilities and expected values as maps that viewers open.
+
+    Example: braindive maps fit.dive -o maps/
+    """
+    fitted = bd.load_model(model)
+    try:
+        chosen = None if scores is None else [float(score) for score in scores.split(",")]
+    except ValueError:
+        raise bd.ParameterError(f"--scores must be numbers with commas; got {scores!r}.") from None
+    kinds = None if formats is None else [name.strip() for name in formats.split(",")]
+    paths = bd.write_maps(fitted, check_output_folder(to), scores=chosen, formats=kinds)
+    say(f"Wrote {len(paths)} files into {to}")
