@@ -1,0 +1,1 @@
+"""Files: tables, maps, the packed store and the saved model."""
