@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import os
 import re
-import xml.parsers.expat
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,23 +23,12 @@ from nibabel.freesurfer.io import read_morph_data
 
 from braindive.model.arrays import Array
 from braindive.space import Side
-from braindive.space.sides import side_of_name
+from braindive.space.sides import UNREADABLE, side_of_name
 
 _HEAD = 2**18
 _MORPH_MAGIC = b"\xff\xff\xff"
 # Room for the tags that FreeSurfer writes after the numbers of an MGH file.
 _FOOTER = 2**20
-_FAILURES = (
-    OSError,
-    ValueError,
-    EOFError,
-    KeyError,
-    IndexError,
-    TypeError,
-    zlib.error,
-    xml.parsers.expat.ExpatError,
-    nib.filebasedimages.ImageFileError,
-)
 
 
 class UnreadableError(ValueError):
@@ -100,7 +88,7 @@ def open_map(path: Path) -> MapFile:
         return _open_morph(path)
     except UnreadableError:
         raise
-    except _FAILURES as error:
+    except UNREADABLE as error:
         raise UnreadableError(_reason(path, error)) from None
 
 
@@ -130,7 +118,7 @@ def read_frames(path: Path, frames: Sequence[int]) -> tuple[Array, Any]:
                 return _read_image(image, frames)
         values = read_morph_data(path)  # type: ignore[no-untyped-call]
         return np.asarray(values, dtype=np.float32).reshape(1, -1)[list(frames)], None
-    except _FAILURES as error:
+    except UNREADABLE as error:
         raise UnreadableError(_reason(path, error)) from None
 
 

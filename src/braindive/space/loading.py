@@ -18,7 +18,7 @@ from braindive.errors import ParameterError
 from braindive.model.arrays import Array, BoolArray, IntArray
 from braindive.space.base import Space
 from braindive.space.regions import Regions
-from braindive.space.sides import declared_side, side_of_name
+from braindive.space.sides import UNREADABLE, declared_side, side_of_name
 from braindive.space.surface import Hemisphere, Side, Surface
 from braindive.space.volume import Volume
 
@@ -42,8 +42,6 @@ CORTEX: dict[str, Side] = {
     "CIFTI_STRUCTURE_CORTEX_LEFT": "left",
     "CIFTI_STRUCTURE_CORTEX_RIGHT": "right",
 }
-# What nibabel raises on files that are not what their names say.
-UNREADABLE = (OSError, ValueError, EOFError, KeyError, nib.filebasedimages.ImageFileError)
 
 
 def load_space(
@@ -269,7 +267,7 @@ def _read_mask(path: Path, part: Hemisphere) -> BoolArray:
         image: Any = nib.load(path)
         is_gifti = hasattr(image, "darrays")
         data = image.darrays[0].data if is_gifti else np.asarray(image.dataobj)
-    except (*UNREADABLE, IndexError, AttributeError) as error:
+    except (*UNREADABLE, AttributeError) as error:
         raise ParameterError(f"{path} cannot be read as a mask: {error}.") from None
     measured: BoolArray = np.nan_to_num(np.ravel(data, order="F")) != 0
     return measured

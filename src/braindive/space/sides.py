@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import xml.parsers.expat
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,18 @@ import nibabel as nib
 
 from braindive.space.surface import Side
 
+# What nibabel raises on files that are not what their names say, or not all of it.
+UNREADABLE = (
+    OSError,
+    ValueError,
+    EOFError,
+    KeyError,
+    IndexError,
+    TypeError,
+    zlib.error,
+    xml.parsers.expat.ExpatError,
+    nib.filebasedimages.ImageFileError,
+)
 # lh.thickness, sub-1_hemi-L_thickness.shape.gii, S1200.L.sphere.surf.gii, area_left.gii.gz
 _LEFT = re.compile(r"(^|[._-])(lh|left|hemi-l|l)([._-]|$)", re.IGNORECASE)
 _RIGHT = re.compile(r"(^|[._-])(rh|right|hemi-r|r)([._-]|$)", re.IGNORECASE)
@@ -47,6 +61,6 @@ def declared_side(path: Path) -> Side | None:
     if path.name.endswith((".gii", ".gii.gz")):
         try:
             return side_of_gifti(nib.load(path)) or side_of_name(path.name)
-        except (OSError, ValueError, nib.filebasedimages.ImageFileError):
+        except UNREADABLE:
             return side_of_name(path.name)
     return side_of_name(path.name)
