@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from braindive.cohort import Cohort
 from braindive.errors import CohortError, ParameterError
-from braindive.measurements import Measurements
+from braindive.measurements import Products
 from braindive.model.arrays import IntArray
 
 
@@ -23,7 +24,7 @@ def check_cohort(cohort: Any) -> Cohort:
     return cohort
 
 
-def check_variation(measurements: Measurements) -> None:
+def check_variation(measurements: Products) -> None:
     """Refuse vertices that are the same at every visit: they cannot belong to a trajectory."""
     constant = np.flatnonzero((measurements.energies == 0) & (measurements.counts > 1))
     if len(constant) and len(constant) == np.count_nonzero(measurements.counts > 1):
@@ -43,6 +44,18 @@ def check_count(name: str, value: Any) -> int:
     if not whole or value < 1:
         raise ParameterError(f"{name} must be a whole number of at least 1; got {value!r}.")
     return int(value)
+
+
+def check_memory(memory: Any) -> int | None:
+    """Bytes from a number or from text such as "2GB"; None where there is no limit."""
+    if memory is None:
+        return None
+    units = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+    units |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+    match = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", str(memory))
+    if match is None or match[2].upper() not in units:
+        raise ParameterError(f'memory must be a size such as "2GB"; got {memory!r}.')
+    return int(float(match[1]) * units[match[2].upper()])
 
 
 def check_n_clusters(n_clusters: Any, cohort: Cohort) -> int:
@@ -93,6 +106,7 @@ def check_assignments(
         labels = labels.astype(int)
     if labels.dtype.kind not in "iu":
         names, codes = np.unique(labels.astype(str), return_inverse=True)
+        check_n_clusters(len(names), cohort)
         return names, codes
     names = np.unique(labels[labels >= 0])
     if len(names) == 0:

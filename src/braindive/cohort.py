@@ -11,12 +11,16 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from braindive.distributed import DistributedMeasurements
 from braindive.errors import CohortError
 from braindive.measurements import Measurements, Unit
 from braindive.model.arrays import Array, BoolArray, IntArray
 
 if TYPE_CHECKING:
     from braindive.space import Space
+
+# Values looked at in one piece: 32 MiB of float64.
+_AT_ONCE = 2**22
 
 
 class Cohort:
@@ -156,11 +160,43 @@ class Cohort:
         """Visits sorted by subject, then by time, whatever their order in the input."""
         return np.lexsort((self._times, self.subject_index))
 
-    def measurements(self, n_jobs: int | None = None, unit: Unit | None = None) -> Measurements:
-        """Products of the values with visits in canonical order."""
+    def measurements(
+        self,
+        n_jobs: int | None = None,
+        unit: Unit | None = None,
+        *,
+        memory: int | None = None,
+        client: Any = None,
+    ) -> Measurements | DistributedMeasurements:
+        """Products of the values with visits in canonical order.
+
+        Parameters
+        ----------
+        n_jobs : int or None
+            Threads.
+        unit : Unit or None
+            Standard unit; None takes the values' own.
+        memory : int or None
+            Bytes that blocks of the values may take.
+        client : distributed.Client or None
+            Cluster over which to spread the values.
+
+        Returns
+        -------
+        Measurements or DistributedMeasurements
+        """
         rows = self.canonical_order if self._rows is None else self._rows[self.canonical_order]
+        if client is not None:
+            return DistributedMeasurements.spread(
+                client, self._stored, order=rows, missing=self._has_missing, unit=unit
+            )
         return Measurements(
-            self._stored, order=rows, missing=self._has_missing, n_jobs=n_jobs, unit=unit
+            self._stored,
+            order=rows,
+            missing=self._has_missing,
+            n_jobs=n_jobs,
+            memory=memory,
+            unit=unit,
         )
 
     def select(
@@ -282,7 +318,13 @@ def _sorted_ids(subjects: np.ndarray) -> np.ndarray:
 
 def _check_values(values: Any) -> Array:
     if not hasattr(values, "dtype") or not hasattr(values, "shape"):
-        values = np.asarray(values)
+        try:
+            values = np.asarray(values)
+        except ValueError:
+            raise CohortError(
+                "values are not a table of numbers: give one row for each visit, all with the "
+                "same number of vertices."
+            ) from None
     if values.ndim != 2:
         raise CohortError(
             f"values have {values.ndim} dimension(s); they need two, (n_visits, n_vertices)."
@@ -348,6 +390,11 @@ def _check_controls(controls: ArrayLike | None, n_visits: int) -> BoolArray | No
     if controls is None:
         return None
     array = np.asarray(controls)
+    if array.ndim != 1:
+        raise CohortError(
+            f"controls must be a list of True and False, one for each visit; got shape "
+            f"{array.shape}."
+        )
     _check_length("controls", len(array), n_visits)
     if array.dtype != bool:
         if not np.isin(array, [0, 1]).all():
@@ -388,25 +435,36 @@ def _check_graph(graph: Any, n_vertices: int) -> sparse.csr_array | None:
 
 
 def _check_finite(values: Any, subjects: np.ndarray, times: Array) -> bool:
-    """Refuse infinities and empty visits; say whether there are holes."""
-    if np.isfinite(np.sum(values)):  # one sum sees any NaN or infinity
-        return False
-    missing = False
-    for row in range(values.shape[0]):
-        visit = np.asarray(values[row])
-        if np.isinf(visit).any():
-            vertices = np.flatnonzero(np.isinf(visit)).tolist()
+    """Refuse infinities and empty visits; say whether there are holes.
+
+    Looks at some vertices at a time, since the values may lie on disk.
+    """
+    n_visits, n_vertices = values.shape
+    width = values.chunks[1] if hasattr(values, "chunks") else max(_AT_ONCE // n_visits, 1)
+    missing, empty = False, np.ones(n_visits, dtype=bool)
+    for start in range(0, n_vertices, width):
+        block = np.asarray(values[:, start : start + width])
+        with np.errstate(invalid="ignore", over="ignore"):
+            if np.isfinite(block.sum()):  # one sum sees any NaN or infinity
+                empty[:] = False
+                continue
+        infinite = np.isinf(block)
+        if infinite.any():
+            row = int(infinite.any(axis=1).argmax())
+            vertices = (start + np.flatnonzero(infinite[row])).tolist()
             raise CohortError(
                 f"values are infinite at the visit of subject {subjects[row]!r} at time "
                 f"{times[row]:g} (row {row}), vertices {_some(vertices)}; use NaN for not measured."
             )
-        holes = np.isnan(visit)
-        if holes.all():
-            raise CohortError(
-                f"the visit of subject {subjects[row]!r} at time {times[row]:g} (row {row}) has no "
-                "measurement at all; drop it."
-            )
+        holes = np.isnan(block)
         missing |= bool(holes.any())
+        empty &= holes.all(axis=1)
+    if empty.any():
+        row = int(empty.argmax())
+        raise CohortError(
+            f"the visit of subject {subjects[row]!r} at time {times[row]:g} (row {row}) has no "
+            "measurement at all; drop it."
+        )
     return missing
 
 

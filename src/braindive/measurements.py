@@ -9,23 +9,29 @@ of threads cannot change a result. Holes (NaN) are left out of every sum.
 
 from __future__ import annotations
 
+import copy
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import threadpool_limits
 
+from braindive.errors import ReadError
 from braindive.model.arrays import Array, BoolArray, IntArray
 
 T = TypeVar("T")
 Sums = tuple[Array, Array]
 Assign = Callable[[Array, Array, Array | None], tuple[Array, Array]]
 
+# How often a block is read before giving up, and the first pause between, in seconds.
+_TRIES = 3
+_PAUSE = 0.1
 # Rows summed in the precision of the values before the total is carried on in float64.
 _ROWS = 128
 
@@ -37,6 +43,14 @@ class Unit:
     offset: float
     scale: float
 
+    @classmethod
+    def of(cls, counts: Array, means: Array, energies: Array) -> Unit:
+        """Global mean and spread, from those of the vertices."""
+        n_observed = max(float(counts.sum()), 1.0)
+        offset = float(counts @ means / n_observed)
+        variance = (energies.sum() + counts @ (means - offset) ** 2) / n_observed
+        return cls(offset, float(np.sqrt(variance)) or 1.0)
+
 
 @dataclass(frozen=True)
 class Block:
@@ -47,13 +61,59 @@ class Block:
     observed: BoolArray | None
 
 
+class Products(Protocol):
+    """What the model asks of the measurements, wherever they are kept."""
+
+    missing: bool
+    n_visits: int
+    n_vertices: int
+
+    @property
+    def unit(self) -> Unit:
+        """Standard unit of the values."""
+
+    @property
+    def counts(self) -> Array:
+        """Number of observed visits of each vertex."""
+
+    @property
+    def means(self) -> Array:
+        """Mean of each vertex."""
+
+    @property
+    def energies(self) -> Array:
+        """Sum of squared deviations of each vertex from its mean."""
+
+    @property
+    def squares(self) -> Array:
+        """Sum of squares of each vertex."""
+
+    def project(self, curves: Array) -> Array:
+        """Squared distance of every vertex to every curve."""
+
+    def pool(self, responsibilities: Array) -> Sums:
+        """Sums over the vertices of each cluster, and of the weights."""
+
+    def sweep(
+        self, curves: Array, assign: Assign, field: Array | None = None
+    ) -> tuple[Array, Array, Array, Array]:
+        """Project, assign and pool in one read."""
+
+    def features(self, directions: Array) -> Array:
+        """Level of every vertex and its deviations along directions."""
+
+    def sum_residuals(self, curves: Array, responsibilities: Array, power: int) -> Array:
+        """Sums of residuals over the vertices."""
+
+
 class Measurements:
     """Products of (V - offset) / scale with curves and responsibilities.
 
     Parameters
     ----------
-    values : (n_visits, n_vertices) array
-        float32 or float64; NaN = not measured. Never copied, never written to.
+    values : (n_visits, n_vertices) array, memory map or Zarr array
+        float32 or float64; NaN = not measured. Never copied, never written to; what lies on disk
+        is read in blocks.
     order : (n_visits,) int or None
         Canonical order of the visits: row `order[n]` of the values is visit n.
     missing : bool
@@ -62,6 +122,8 @@ class Measurements:
         Threads; None means all cores.
     block_size : int or None
         Vertices in a block; None chooses one that keeps a block in cache.
+    memory : int or None
+        Bytes that the blocks in work may take together.
     unit : Unit or None
         Standard unit of the values; None takes their own global mean and spread.
     """
@@ -74,6 +136,7 @@ class Measurements:
         missing: bool = False,
         n_jobs: int | None = None,
         block_size: int | None = None,
+        memory: int | None = None,
         unit: Unit | None = None,
     ) -> None:
         self._values = values
@@ -84,7 +147,9 @@ class Measurements:
         self.n_vertices = values.shape[1]
         self.n_visits = values.shape[0] if order is None else len(order)
         self._n_threads = effective_n_jobs(-1 if n_jobs is None else n_jobs)
-        self._block_size = block_size or _cache_friendly_width(self.n_visits, values.dtype.itemsize)
+        self._block_size = block_size or _fitting_width(
+            values, self.n_visits, missing, self._n_threads, memory
+        )
         self._unit = unit
 
     @cached_property
@@ -92,11 +157,7 @@ class Measurements:
         """Standard unit of the values: standard values are (V - offset) / scale."""
         if self._unit is not None:
             return self._unit
-        counts, means, energies = self._summary
-        n_observed = max(float(counts.sum()), 1.0)
-        offset = float(counts @ means / n_observed)
-        variance = (energies.sum() + counts @ (means - offset) ** 2) / n_observed
-        return Unit(offset, float(np.sqrt(variance)) or 1.0)
+        return Unit.of(*self._summary)
 
     @property
     def counts(self) -> Array:
@@ -340,8 +401,52 @@ class Measurements:
 
     def _block(self, start: int) -> Block:
         where = slice(start, min(start + self._block_size, self.n_vertices))
-        values = self._values[:, where] if self._order is None else self._values[self._order, where]
+        if isinstance(self._values, np.ndarray):
+            rows = slice(None) if self._order is None else self._order
+            values = self._values[rows, where]
+        else:
+            values = self._read(where)
+            values = values if self._order is None else values[self._order]
         return Block(where, values, ~np.isnan(values) if self.missing else None)
+
+    def _read(self, where: slice) -> Array:
+        """Read a block from a store; a disk or network may need more than one try."""
+        for attempt in range(_TRIES):
+            try:
+                return np.asarray(self._values[:, where])
+            except (OSError, RuntimeError, ValueError) as error:
+                if attempt == _TRIES - 1:
+                    first = getattr(self._values, "start", 0) + where.start
+                    last = first + where.stop - where.start - 1
+                    raise ReadError(
+                        f"vertices {first} to {last} could not be read after {_TRIES} tries "
+                        f"({error}); is the store complete and within reach?"
+                    ) from error
+                time.sleep(_PAUSE * 2**attempt)
+        raise AssertionError
+
+    def read_all(self) -> Array:
+        """Copy of all values in memory, rows as they are stored."""
+        return np.concatenate(
+            [
+                self._read(slice(start, min(start + self._block_size, self.n_vertices)))
+                for start in range(0, self.n_vertices, self._block_size)
+            ],
+            axis=1,
+        )
+
+    def in_unit(self, unit: Unit) -> Measurements:
+        """Return the same measurements in another standard unit."""
+        other = copy.copy(self)
+        other._unit = unit
+        for name in ("unit", "means", "energies"):
+            other.__dict__.pop(name, None)
+        return other
+
+    @property
+    def summary(self) -> tuple[Array, Array, Array]:
+        """Count, mean and sum of squared deviations of each vertex, in the unit of the values."""
+        return self._summary
 
     def _map_blocks(self, function: Callable[[Block], T]) -> Iterator[T]:
         starts = range(0, self.n_vertices, self._block_size)
@@ -363,7 +468,28 @@ def one_thread_per_product() -> Iterator[None]:
         yield
 
 
-def _cache_friendly_width(n_visits: int, itemsize: int) -> int:
-    """Vertices in a block of about 32 MiB, in steps that keep rows aligned."""
+def block_width(n_visits: int, n_vertices: int, itemsize: int) -> int:
+    """Vertices in a block: about 32 MiB of values, and enough blocks to share the work.
+
+    Sums in single precision depend on how vertices are grouped, so that every way of reading the
+    same values should use the same blocks.
+    """
     width = 32 * 2**20 // max(n_visits * itemsize, 1)
-    return int(np.clip(width // 64 * 64, 256, 16384))
+    width = min(width, -(-n_vertices // 16))
+    return max(width // 64 * 64, 256)
+
+
+def _fitting_width(
+    values: Array, n_visits: int, missing: bool, n_threads: int, memory: int | None
+) -> int:
+    """The usual width, in whole chunks of a store, and less where memory is short."""
+    width = block_width(n_visits, values.shape[1], values.dtype.itemsize)
+    chunk = values.chunks[1] if hasattr(values, "chunks") else 1
+    if chunk > 1:
+        width = max(width // chunk, 1) * chunk
+    if memory is not None:
+        # A block being read, decoded and put in order exists up to three times; holes add a
+        # mask and a filled copy.
+        copies = n_threads * (5 if missing else 3)
+        width = min(width, max(memory // (n_visits * values.dtype.itemsize * copies), 1))
+    return width

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.sparse import csr_array
 
-from braindive.measurements import Measurements
+from braindive.measurements import Products
 from braindive.model.arrays import Array, BoolArray
 from braindive.model.convergence import Monitor
 from braindive.model.exact import VertexSums
@@ -67,7 +67,7 @@ class Problem:
 
     Parameters
     ----------
-    measurements : Measurements
+    measurements : Products
         The products of the values.
     timeline : Timeline
         When subjects were seen.
@@ -87,7 +87,7 @@ class Problem:
         Whether the M-step sums over vertices instead of using pooled means.
     """
 
-    measurements: Measurements
+    measurements: Products
     timeline: Timeline
     priors: Priors
     box: Box

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from braindive.measurements import Measurements
+from braindive.measurements import Products
 from braindive.model.arrays import Array
 
 
@@ -20,7 +20,7 @@ class VertexSums:
 
     Parameters
     ----------
-    measurements : Measurements
+    measurements : Products
         The values.
     responsibilities : (n_vertices, n_clusters)
         z_lk.
@@ -28,7 +28,7 @@ class VertexSums:
         sum_l z_lk over the vertices observed at each visit.
     """
 
-    measurements: Measurements
+    measurements: Products
     responsibilities: Array
     weights: Array
 

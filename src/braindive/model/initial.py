@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
-from braindive.measurements import Measurements
+from braindive.measurements import Products
 from braindive.model.arrays import Array, BoolArray, IntArray
 from braindive.model.pooled import PooledMeans
 from braindive.model.spatial import smooth_over_graph
@@ -29,7 +31,7 @@ class Direction:
 
 
 def vertex_features(
-    measurements: Measurements,
+    measurements: Products,
     graph: csr_array | None,
     random: np.random.Generator,
     n_features: int = 12,
@@ -68,7 +70,10 @@ def cluster_vertices(
         rank = np.argsort(np.argsort(centred @ direction, kind="stable"), kind="stable")
         part = rank * n_clusters // len(sample)
         centres = np.stack([sample[part == k].mean(axis=0) for k in range(n_clusters)])
-        kmeans = KMeans(n_clusters, init=centres, n_init=1, max_iter=100).fit(sample)
+        with warnings.catch_warnings():
+            # Fewer different vertices than clusters: the fit itself says which end up empty.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            kmeans = KMeans(n_clusters, init=centres, n_init=1, max_iter=100).fit(sample)
         if not any(np.isclose(kmeans.inertia_, other.inertia_, rtol=1e-4) for other in found):
             found.append(kmeans)
     found.sort(key=lambda kmeans: float(kmeans.inertia_))

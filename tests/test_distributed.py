@@ -1,0 +1,162 @@
+"""The same fit in memory, from a memory map, from a store and on a cluster of processes."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+import zarr
+from distributed import Client, LocalCluster
+
+import braindive as bd
+from braindive.errors import ClusterError, ReadError
+from braindive.measurements import Measurements
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def spatial_cohort(missing=0.0):
+    return bd.simulate_cohort(
+        n_subjects=20,
+        n_visits=3,
+        midpoints=(-1.0, 0.0, 1.0),
+        slope=2.0,
+        amplitude=5.0,
+        noise=3.0,
+        space="fsaverage5-left",
+        shift_sd=1.0,
+        mean_speed=0.2,
+        midpoint_variation=0.1,
+        missing=missing,
+        random_state=0,
+        dtype="float32",
+    ).cohort
+
+
+@pytest.fixture(scope="module", params=[0.0, 0.1], ids=["dense", "holes"])
+def cohort(request):
+    return spatial_cohort(request.param)
+
+
+@pytest.fixture(scope="module")
+def in_memory(cohort):
+    return bd.DIVE(3, random_state=0).fit(cohort)
+
+
+def with_values(cohort, values):
+    return bd.Cohort(values, subjects=cohort.subjects, times=cohort.times, graph=cohort.graph)
+
+
+def as_memory_map(cohort, folder):
+    values = cohort.values
+    np.memmap(folder / "values", values.dtype, "w+", shape=values.shape)[:] = values
+    return with_values(cohort, np.memmap(folder / "values", values.dtype, "r", shape=values.shape))
+
+
+def as_store(cohort, folder):
+    values = cohort.values
+    store = zarr.create_array(
+        folder / "values.zarr", shape=values.shape, chunks=(len(values), 640), dtype=values.dtype
+    )
+    store[:] = values
+    return with_values(cohort, zarr.open_array(folder / "values.zarr", mode="r"))
+
+
+def assert_same_fit(model, reference):
+    assert model.n_iter_ == reference.n_iter_
+    np.testing.assert_allclose(model.responsibilities_, reference.responsibilities_, atol=1e-5)
+    np.testing.assert_allclose(model.scores_, reference.scores_, atol=1e-6)
+
+
+@pytest.mark.parametrize("keep", [as_memory_map, as_store])
+def test_fit_from_disk_equals_fit_in_memory(cohort, in_memory, tmp_path, keep):
+    assert_same_fit(bd.DIVE(3, random_state=0).fit(keep(cohort, tmp_path)), in_memory)
+
+
+def test_little_memory_changes_blocks_but_not_the_answer(cohort, in_memory, tmp_path):
+    stored = as_memory_map(cohort, tmp_path)
+    assert_same_fit(bd.DIVE(3, random_state=0, memory="300kB").fit(stored), in_memory)
+
+
+@pytest.mark.parametrize("keep", [lambda cohort, _: cohort, as_memory_map, as_store])
+def test_fit_on_workers_equals_fit_in_memory(cohort, in_memory, tmp_path, client, keep):
+    model = bd.DIVE(3, random_state=0).fit(keep(cohort, tmp_path), client=client)
+    assert_same_fit(model, in_memory)
+
+
+@pytest.mark.parametrize("keep", [lambda cohort, _: cohort, as_store])
+def test_fit_survives_a_killed_worker(cohort, in_memory, tmp_path, client, keep):
+    killed = []
+
+    def kill_once(progress):
+        if progress.iteration == 2 and not killed:
+            worker = next(iter(client.cluster.workers.values()))
+            killed.append(worker.pid)
+            os.kill(worker.pid, signal.SIGKILL)
+
+    model = bd.DIVE(3, random_state=0).fit(
+        keep(cohort, tmp_path), client=client, callback=kill_once
+    )
+    assert killed
+    assert_same_fit(model, in_memory)
+
+
+def test_worker_that_comes_late_is_used(tmp_path):
+    cohort = spatial_cohort()
+    reference = bd.DIVE(3, random_state=0).fit(cohort)
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+
+        def add_worker(progress):
+            if progress.iteration == 1:
+                cluster.scale(2)
+
+        model = bd.DIVE(3, random_state=0).fit(cohort, client=client, callback=add_worker)
+    assert_same_fit(model, reference)
+
+
+def test_cluster_without_workers_is_refused():
+    with (
+        LocalCluster(n_workers=0, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+        pytest.raises(ClusterError, match="no worker"),
+    ):
+        bd.DIVE(2).fit(bd.simulate_cohort(10, 3, 30, random_state=0).cohort, client=client)
+
+
+class BrokenStore:
+    """An array on a disk that cannot be read from vertex 512 on."""
+
+    def __init__(self, values, failures):
+        self.values, self.failures = values, failures
+        self.shape, self.dtype, self.chunks = values.shape, values.dtype, (len(values), 256)
+
+    def __getitem__(self, key):
+        if key[1].start >= 512 and self.failures > 0:
+            self.failures -= 1
+            raise OSError("input/output error")
+        return self.values[key]
+
+
+def test_block_that_cannot_be_read_is_named():
+    values = np.random.default_rng(0).normal(size=(6, 1000))
+    with pytest.raises(ReadError, match=r"vertices 512 to 767 .* input/output error"):
+        _ = Measurements(BrokenStore(values, failures=10**6), n_jobs=1).counts
+
+
+def test_block_that_can_be_read_later_is_read_again():
+    values = np.random.default_rng(0).normal(size=(6, 1000))
+    found = Measurements(BrokenStore(values, failures=2), n_jobs=1).summary
+    for ours, theirs in zip(found, Measurements(values, n_jobs=1).summary, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
