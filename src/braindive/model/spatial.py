@@ -137,14 +137,17 @@ def estimate_strength(
 
 
 def _parabola_vertex(best: float, points: dict[float, float]) -> float:
-    """Highest point of the parabola in log lambda through the best point and its neighbours."""
+    """Highest point of the parabola through the best point and its neighbours.
+
+    The objective is a parabola in lambda where z does not depend on it.
+    """
     place = sorted(points)
     index = place.index(best)
-    x = np.log(place[index - 1 : index + 2])
+    x = np.array(place[index - 1 : index + 2])
     y = np.array([points[p] for p in place[index - 1 : index + 2]])
     left, right = x[1] - x[0], x[1] - x[2]
     up, down = left * (y[1] - y[2]), right * (y[1] - y[0])
-    return float(np.exp(x[1] - 0.5 * (left * up - right * down) / (up - down)))
+    return float(x[1] - 0.5 * (left * up - right * down) / (up - down))
 
 
 def log_evidence(log_densities: Array, field: Array | None = None) -> Array:

@@ -1,0 +1,67 @@
+"""Small cohorts, a tiny mesh and a seeded generator that all tests share."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import braindive as bd
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="session")
+def mesh_graph():
+    """Nine vertices in three rows of three, squares cut into triangles: 16 edges."""
+    edges = []
+    for row in range(3):
+        for column in range(3):
+            here = 3 * row + column
+            if column < 2:
+                edges.append((here, here + 1))
+            if row < 2:
+                edges.append((here, here + 3))
+            if row < 2 and column < 2:
+                edges.append((here, here + 4))
+    first, second = np.array(edges).T
+    upper = sparse.coo_array((np.ones(len(edges)), (first, second)), shape=(9, 9))
+    return sparse.csr_array(upper + upper.T)
+
+
+@pytest.fixture(scope="session")
+def simulation():
+    """40 subjects x 4 visits, 150 vertices in three clusters, with controls."""
+    return bd.simulate_cohort(
+        n_subjects=40, n_vertices=150, noise=0.6, control_share=0.3, random_state=1
+    )
+
+
+@pytest.fixture(scope="session")
+def cohort(simulation):
+    return simulation.cohort
+
+
+@pytest.fixture(scope="session")
+def gappy_cohort(cohort):
+    """The same cohort with a fifth of the measurements missing."""
+    holes = np.random.default_rng(5).random(cohort.values.shape) < 0.2
+    values = np.where(holes, np.nan, cohort.values)
+    return bd.Cohort(values, subjects=cohort.subjects, times=cohort.times, controls=cohort.controls)
+
+
+@pytest.fixture(scope="session")
+def model(cohort):
+    return bd.DIVE(n_clusters=3, random_state=0).fit(cohort)
+
+
+@pytest.fixture
+def tiny():
+    """Arguments of a valid cohort of 3 subjects x 4 visits and 5 vertices, to be spoilt."""
+    values = np.random.default_rng(2).normal(size=(12, 5))
+    return {
+        "values": values,
+        "subjects": np.repeat(["a", "b", "c"], 4),
+        "times": np.tile(np.arange(4.0), 3),
+    }
