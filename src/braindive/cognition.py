@@ -76,7 +76,7 @@ def draw_cognition(
     for name, test in TESTS.items():
         expected = test.healthy + (test.ill - test.healthy) * severity
         result = expected + test.noise * random.standard_normal(len(stages))
-        result = np.clip(np.round(result / test.step) * test.step, test.lowest, test.highest)
+        result = np.clip(np.round(result / test.step) * test.step, test.lowest, test.highest) + 0.0
         results[name] = np.where(random.random(len(stages)) < missing, np.nan, result)
     return pd.DataFrame(results)
 

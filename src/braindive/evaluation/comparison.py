@@ -1,0 +1,364 @@
+"""Cross-validated comparison of models: staging against cognition, and prediction."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from scipy import stats
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from braindive.checks import check_assignments, check_cohort, check_count
+from braindive.cohort import Cohort
+from braindive.errors import CohortError, DataWarning, ParameterError
+from braindive.estimator import DIVE, no_staging_model, roi_model
+from braindive.evaluation.folds import Ids, split_subjects
+from braindive.evaluation.parallel import Report, run_tasks
+from braindive.evaluation.rivals import MeanMap
+from braindive.evaluation.summary import REFERENCE, RMSE
+from braindive.model.arrays import Array
+
+MEAN = "mean map"
+# A correlation of fewer test subjects than this says nothing.
+_SMALLEST_FOLD = 3
+
+
+def compare_models(
+    cohort: Cohort,
+    models: Mapping[str, Any] | None = None,
+    scores: Sequence[str] = (),
+    n_folds: int = 10,
+    history_visits: int = 2,
+    *,
+    n_clusters: int = 3,
+    atlas: ArrayLike | None = None,
+    preprocessing: Any = None,
+    n_jobs: int | None = None,
+    random_state: int | np.random.RandomState | None = None,
+    progress: Report | None = None,
+) -> pd.DataFrame:
+    """Compare models on subjects they have not seen.
+
+    The subjects are dealt into folds, and each fold is judged by models fitted on the others. A
+    test subject's scans, later scans and preprocessing never reach the training.
+
+    - For each cognitive score: Spearman correlation of the score of every test visit with the
+      disease progression score of that visit. Its sign is taken from the training subjects, so
+      that larger is better for scores that rise and for scores that fall with the disease.
+    - `RMSE`: root of the mean squared error, over vertices, of the test subjects' later scans
+      predicted from their first `history_visits`. What is predicted is the trajectories'
+      expectation, as in the paper, without personal offsets.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        Subjects, with the scores in its table.
+    models : dict of name to model, optional
+        By default DIVE, the ROI-based model where there is an `atlas`, and the model without
+        staging. A model has `fit(cohort)`, `stage(cohort)` (a row for each subject, with `speed`
+        and `shift`, or with `score` alone) and `predict(cohort, history=...)`. The mean of the map
+        with the last scan as the prediction, `MeanMap`, is never left out.
+    scores : sequence of str
+        Columns of the cohort's table.
+    n_folds : int
+        Number of folds.
+    history_visits : int
+        Visits from which later ones are predicted.
+    n_clusters : int
+        Clusters of the default models.
+    atlas : (n_vertices,) labels, optional
+        Regions of the ROI-based model.
+    preprocessing : Preprocessing, optional
+        Fitted on the training subjects of each fold and applied to all; the RMSE is then in its
+        unit. It is given here and not to the models, so that all predict the same numbers.
+    n_jobs : int, optional
+        Workers; folds and models run in parallel.
+    random_state : int, RandomState or None
+        Seed of the folds.
+    progress : callable, optional
+        Called with the number of finished fits and of all.
+
+    Returns
+    -------
+    DataFrame
+        One row for each (model, fold, measure) with its `value` and the number `n` of visits
+        behind it. Use `summarise_comparison` for means and tests.
+
+    Examples
+    --------
+    >>> import braindive as bd
+    >>> cohort = bd.simulate_cohort(
+    ...     n_subjects=24, n_vertices=50, cognition=True, control_share=0.3, random_state=0
+    ... ).cohort
+    >>> models = {"DIVE": bd.DIVE(n_clusters=2, n_init=1, tol=1e-3, random_state=0)}
+    >>> frame = bd.compare_models(cohort, models, scores=["MMSE"], n_folds=2, random_state=0)
+    >>> sorted(frame["model"].unique())
+    ['DIVE', 'mean map']
+    """
+    cohort = check_cohort(cohort)
+    check_count("history_visits", history_visits)
+    seed = check_random_state(random_state).randint(2**31)
+    if models is None:
+        models = default_models(cohort, n_clusters, atlas, seed)
+    models = _check_models(models)
+    results = score_columns(cohort, scores)
+    predicted = _with_later_visits(cohort, history_visits)
+    if results.empty and not len(predicted):
+        raise ParameterError(
+            f"nothing to compare: no scores are given, and no subject has more than "
+            f"{history_visits} visits."
+        )
+    smallest = _SMALLEST_FOLD if len(results.columns) else 1
+    folds = split_subjects(cohort, n_folds, seed, smallest)
+    tasks = [
+        (name, model, cohort, fold, number, results, history_visits, preprocessing)
+        for number, fold in enumerate(folds)
+        for name, model in models.items()
+    ]
+    rows = run_tasks(_evaluate, tasks, n_jobs, progress)
+    frame = pd.DataFrame([row for part in rows for row in part])
+    left_out = cohort.n_subjects - len(predicted)
+    frame.attrs.update(
+        n_folds=n_folds, history_visits=history_visits, n_without_later_visits=left_out
+    )
+    if left_out:
+        warnings.warn(
+            f"{left_out} of {cohort.n_subjects} subjects have at most {history_visits} visits: "
+            "they are staged, but no scan of theirs can be predicted.",
+            DataWarning,
+            stacklevel=2,
+        )
+    return frame
+
+
+def default_models(
+    cohort: Cohort, n_clusters: int = 3, atlas: ArrayLike | None = None, seed: int = 0
+) -> dict[str, Any]:
+    """Models of the paper's comparison; the ROI-based one where there is an atlas.
+
+    Examples
+    --------
+    >>> import braindive as bd
+    >>> from braindive.evaluation.comparison import default_models
+    >>> cohort = bd.simulate_cohort(n_subjects=5, n_vertices=6, random_state=0).cohort
+    >>> list(default_models(cohort))
+    ['DIVE', 'no staging']
+    """
+    models: dict[str, Any] = {REFERENCE: DIVE(n_clusters, random_state=seed)}
+    if atlas is not None:
+        check_assignments(atlas, cohort)
+        models["ROI-based"] = roi_model(np.asarray(atlas), random_state=seed)
+    models["no staging"] = no_staging_model(n_clusters=n_clusters, random_state=seed)
+    return models
+
+
+def score_columns(cohort: Cohort, scores: Sequence[str]) -> pd.DataFrame:
+    """Cognitive scores as numbers, one row per visit; refuses columns that hold none."""
+    if isinstance(scores, str):
+        raise ParameterError(f"scores is one string; give a list, such as [{scores!r}].")
+    table = cohort.table
+    columns: dict[str, pd.Series] = {}
+    for name in scores:
+        if name not in table:
+            raise ParameterError(
+                f"there is no column {name!r} in the cohort's table; its columns are "
+                f"{', '.join(map(str, table.columns))}."
+            )
+        column = table[name].replace("n/a", np.nan)
+        numbers = pd.to_numeric(column, errors="coerce").astype(float)
+        text = column.notna() & numbers.isna()
+        if text.any():
+            row = int(np.flatnonzero(text)[0])
+            raise ParameterError(
+                f"column {name!r} holds {column[row]!r} in row {row} and {int(text.sum())} values "
+                "in all that are not numbers; a score has to be a number, or empty."
+            )
+        if numbers.nunique() < 2:
+            raise ParameterError(
+                f"column {name!r} is {'constant' if numbers.notna().any() else 'empty'}: nothing "
+                "can be correlated with it; leave it out."
+            )
+        columns[name] = numbers
+    return pd.DataFrame(columns, index=table.index)
+
+
+def _check_models(models: Mapping[str, Any]) -> dict[str, Any]:
+    for name, model in models.items():
+        absent = [part for part in ("fit", "stage", "predict") if not hasattr(model, part)]
+        if absent:
+            raise ParameterError(f"model {name!r} has no method {' or '.join(absent)}.")
+        if getattr(model, "preprocessing", None) is not None:
+            raise ParameterError(
+                f"model {name!r} has a preprocessing of its own, so that its predictions are in "
+                "another unit; give it as compare_models(..., preprocessing=...) instead."
+            )
+    checked = dict(models)
+    if not any(isinstance(model, MeanMap) for model in checked.values()):
+        checked[MEAN] = MeanMap()
+    return checked
+
+
+def _with_later_visits(cohort: Cohort, history_visits: int) -> Ids:
+    counts = np.bincount(cohort.subject_index, minlength=cohort.n_subjects)
+    return cohort.subject_ids[counts > history_visits]
+
+
+def _evaluate(
+    name: str,
+    model: Any,
+    cohort: Cohort,
+    test_subjects: Ids,
+    fold: int,
+    results: pd.DataFrame,
+    history_visits: int,
+    preprocessing: Any,
+) -> list[dict[str, Any]]:
+    """Rows of the comparison for one model and fold."""
+    _, rows = evaluate_fold(model, cohort, test_subjects, results, history_visits, preprocessing)
+    return [{"model": name, "fold": fold} | row for row in rows]
+
+
+def evaluate_fold(
+    model: Any,
+    cohort: Cohort,
+    test_subjects: Ids,
+    results: pd.DataFrame,
+    history_visits: int = 2,
+    preprocessing: Any = None,
+) -> tuple[Any, list[dict[str, Any]]]:
+    """Fit a model without some subjects and judge it on them.
+
+    Parameters
+    ----------
+    model : model
+        It is copied, not changed.
+    cohort : Cohort
+        Everybody.
+    test_subjects : ids
+        Whom to leave out and judge on.
+    results : DataFrame
+        Cognitive scores of each visit, from `score_columns`.
+    history_visits : int
+        Visits from which later ones are predicted.
+    preprocessing : Preprocessing, optional
+        It is copied, and fitted on the training subjects.
+
+    Returns
+    -------
+    model
+        Fitted on the other subjects.
+    list of dict
+        `measure`, `value` and `n` of each measure.
+
+    Examples
+    --------
+    >>> import braindive as bd
+    >>> from braindive.evaluation.comparison import evaluate_fold, score_columns
+    >>> cohort = bd.simulate_cohort(
+    ...     n_subjects=12, n_vertices=30, cognition=True, random_state=0
+    ... ).cohort
+    >>> results = score_columns(cohort, ["MMSE"])
+    >>> _, rows = evaluate_fold(bd.MeanMap(), cohort, cohort.subject_ids[:6], results)
+    >>> [row["measure"] for row in rows]
+    ['MMSE', 'RMSE']
+    """
+    chosen = set(test_subjects)
+    in_test = np.array([subject in chosen for subject in cohort.subjects])
+    train, test = cohort.select(visits=~in_test), cohort.select(visits=in_test)
+    model = _fresh(model)
+    if preprocessing is not None:
+        preprocessing = _fresh(preprocessing).fit(train)
+        train, test = preprocessing.transform(train), preprocessing.transform(test)
+        _drop_vertices(model, preprocessing)
+    model.fit(train)
+
+    rows: list[dict[str, Any]] = []
+    if len(results.columns):
+        train_stages, test_stages = visit_stages(model, train), visit_stages(model, test)
+        for measure in results.columns:
+            column = results[measure].to_numpy(float)
+            value, n = oriented_correlation(
+                train_stages,
+                column[~in_test],
+                test_stages,
+                column[in_test],
+            )
+            rows.append({"measure": measure, "value": value, "n": n})
+    predicted = _with_later_visits(test, history_visits)
+    if len(predicted):
+        test = test.select(subjects=list(predicted))
+        later = test.later_visits(history_visits)
+        value = prediction_error(model, later, test.first_visits(history_visits))
+        rows.append({"measure": RMSE, "value": value, "n": later.n_visits})
+    return model, rows
+
+
+def _fresh(estimator: Any) -> Any:
+    """An unfitted copy."""
+    return clone(estimator) if hasattr(estimator, "get_params") else copy.deepcopy(estimator)
+
+
+def _drop_vertices(model: Any, preprocessing: Any) -> None:
+    """Leave out of an atlas the vertices that the preprocessing dropped."""
+    keep, labels = getattr(preprocessing, "keep_", None), getattr(model, "assignments", None)
+    if keep is not None and labels is not None and len(labels) == len(keep):
+        model.set_params(assignments=np.asarray(labels)[keep])
+
+
+def visit_stages(model: Any, cohort: Cohort) -> Array:
+    """Disease progression score of every visit, (n_visits,)."""
+    if hasattr(model, "stage_visits"):
+        return np.asarray(model.stage_visits(cohort))
+    rows = model.stage(cohort).loc[cohort.subjects]
+    if {"speed", "shift"} <= set(rows.columns):
+        return np.asarray(rows["speed"].to_numpy() * cohort.times + rows["shift"].to_numpy())
+    return np.asarray(rows["score"].to_numpy(dtype=float))
+
+
+def oriented_correlation(
+    train_stages: Array, train_results: Array, test_stages: Array, test_results: Array
+) -> tuple[float, int]:
+    """Spearman correlation of the test visits, with the sign that the training visits have.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from braindive.evaluation.comparison import oriented_correlation
+    >>> falling = np.array([3.0, 2.0, 1.0])
+    >>> oriented_correlation(np.arange(3.0), falling, np.arange(3.0), falling)
+    (1.0, 3)
+    """
+    sign = np.sign(np.nan_to_num(_correlation(train_stages, train_results)))
+    n = int(np.sum(np.isfinite(test_results) & np.isfinite(test_stages)))
+    return float((sign or 1.0) * _correlation(test_stages, test_results)), n
+
+
+def _correlation(stages: Array, results: Array) -> float:
+    """Spearman correlation over pairs without holes; NaN where one side does not vary."""
+    both = np.isfinite(stages) & np.isfinite(results)
+    x, y = stages[both], results[both]
+    if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return np.nan
+    return float(stats.spearmanr(x, y).statistic)
+
+
+def prediction_error(model: Any, later: Cohort, history: Cohort) -> float:
+    """Root mean squared error of predicted scans over all that was measured."""
+    options = inspect.signature(model.predict).parameters
+    # The paper predicts with the trajectories alone.
+    plain = {"personal": False} if "personal" in options else {}
+    predicted = np.asarray(model.predict(later, history=history, **plain))
+    if predicted.shape != (later.n_visits, later.n_vertices):
+        raise CohortError(
+            f"{type(model).__name__}.predict gave shape {predicted.shape} for "
+            f"{later.n_visits} visits and {later.n_vertices} vertices."
+        )
+    squares = np.square(later.values - predicted, dtype=np.float64)
+    return float(np.sqrt(np.nanmean(squares)))
