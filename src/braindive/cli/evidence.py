@@ -1,0 +1,179 @@
+"""Commands that judge: select, compare, groups."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import typer
+
+import braindive as bd
+from braindive.cli.console import messages, output, print_json, say
+from braindive.cli.inputs import check_output_folder, open_cohort
+from braindive.cli.progress import count_progress
+from braindive.evaluation.summary import comparison_table
+from braindive.io.archive import replace_file
+
+CohortArgument = Annotated[Path, typer.Argument(help="cohort.tsv or a packed cohort.")]
+FolderOption = Annotated[Path, typer.Option("--output", "-o", help="Folder to write into.")]
+SpaceOption = Annotated[str | None, typer.Option(help="Where the values of a table lie.")]
+SeedOption = Annotated[int, typer.Option(help="Seed of the splits and of the fits.")]
+JobsOption = Annotated[int, typer.Option("--jobs", "-j", help="Workers; -1 for all cores.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Output for machines.")]
+
+
+def select(
+    cohort: CohortArgument,
+    to: FolderOption,
+    clusters: Annotated[
+        str, typer.Option("--clusters", "-k", help="Numbers to try, such as 2-8 or 2,3,5.")
+    ] = "2-8",
+    splits: Annotated[int, typer.Option(min=0, help="Folds for the held-out likelihood.")] = 5,
+    resamples: Annotated[int, typer.Option(min=0, help="Random halves for stability.")] = 3,
+    space: SpaceOption = None,
+    seed: SeedOption = 0,
+    jobs: JobsOption = -1,
+    json: JsonOption = False,
+) -> None:
+    """Choose the number of clusters by likelihood, unseen subjects and stability.
+
+    Example: braindive select study.zarr -k 2-8 -o selection/
+    """
+    numbers = parse_numbers(clusters)
+    check_output_folder(to)
+    data = open_cohort(cohort, space)
+    with count_progress(messages) as progress:
+        table = bd.select_n_clusters(
+            data,
+            numbers,
+            n_splits=splits,
+            n_resamples=resamples,
+            n_jobs=jobs,
+            random_state=seed,
+            progress=lambda done, total: progress("Fitting", done, total),
+        )
+    recommended = bd.recommend_n_clusters(table)
+    _write_table(table, to / "selection.tsv")
+    with replace_file(to / "recommendation.txt") as temporary:
+        temporary.write_text(f"{recommended.n_clusters}\n{recommended.reason}\n")
+    _draw(to / "selection.png", "plot_selection", table)
+    if json:
+        rows = table.reset_index().to_dict("records")
+        print_json(recommended._asdict() | {"table": rows})
+    else:
+        output.print(table.to_string(float_format="%.6g"), markup=False)
+        output.print(recommended.reason, markup=False)
+
+
+def compare(
+    cohort: CohortArgument,
+    to: FolderOption,
+    scores: Annotated[
+        str, typer.Option(help="Columns with cognitive scores, such as MMSE,CDRSOB.")
+    ] = "",
+    atlas: Annotated[
+        list[Path] | None,
+        typer.Option(help="Regions of the ROI-based model; twice for two hemispheres, left first."),
+    ] = None,
+    clusters: Annotated[int, typer.Option("--clusters", "-k", help="Number of clusters.")] = 3,
+    folds: Annotated[int, typer.Option(help="Folds of the cross-validation.")] = 10,
+    history: Annotated[int, typer.Option(min=1, help="Visits from which to predict.")] = 2,
+    standardise: Annotated[
+        bool, typer.Option(help="Z-score to the controls of each training part.")
+    ] = False,
+    space: SpaceOption = None,
+    seed: SeedOption = 0,
+    jobs: JobsOption = -1,
+    json: JsonOption = False,
+) -> None:
+    """Compare DIVE with simpler models on subjects that they have not seen.
+
+    Example: braindive compare study.zarr --atlas regions.annot --scores MMSE,CDRSOB -o comparison/
+    """
+    check_output_folder(to)
+    data = open_cohort(cohort, space)
+    regions = None if not atlas else bd.read_atlas(atlas, data.n_vertices)
+    with count_progress(messages) as progress:
+        frame = bd.compare_models(
+            data,
+            scores=[name.strip() for name in scores.split(",") if name.strip()],
+            n_folds=folds,
+            history_visits=history,
+            n_clusters=clusters,
+            atlas=regions,
+            preprocessing=bd.Preprocessing() if standardise else None,
+            n_jobs=jobs,
+            random_state=seed,
+            progress=lambda done, total: progress("Fitting", done, total),
+        )
+    summary = bd.summarise_comparison(frame)
+    _write_table(frame, to / "folds.tsv", index=False)
+    _write_table(summary, to / "summary.tsv", index=False)
+    _draw(to / "comparison.png", "plot_comparison", frame)
+    if json:
+        print_json(summary.to_dict("records"))
+    else:
+        output.print(comparison_table(summary).to_string(), markup=False)
+        output.print("mean ± sd over folds; * differs from DIVE (corrected resampled t-test, 5 %)")
+
+
+def groups(
+    model: Annotated[Path, typer.Argument(help="Fitted model, such as fit.dive.")],
+    by: Annotated[str, typer.Option(help="Column of the training cohort's table.")],
+    to: FolderOption,
+    json: JsonOption = False,
+) -> None:
+    """Compare shifts, speeds and baseline scores between groups of subjects.
+
+    Example: braindive groups fit.dive --by apoe4 -o groups/
+    """
+    check_output_folder(to)
+    fitted = bd.load_model(model)
+    table = bd.compare_groups(fitted, by)
+    _write_table(table, to / "groups.tsv")
+    if table["test"].iloc[0] != "Spearman":
+        values = fitted.visits_.groupby("subject")[by].first()
+        _draw(to / "groups.png", "plot_groups", fitted, values)
+    if json:
+        print_json(table.reset_index().to_dict("records"))
+    else:
+        output.print(table.T.to_string(), markup=False)
+
+
+def parse_numbers(text: str) -> list[int]:
+    """Whole numbers from "2-5", "2,3,8" or a mixture."""
+    numbers: list[int] = []
+    try:
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            numbers += range(int(first), int(last or first) + 1)
+    except ValueError:
+        raise bd.ParameterError(f"-k must be numbers such as 2-8 or 2,3,5; got {text!r}.") from None
+    if not numbers:
+        raise bd.ParameterError(f"-k {text} holds no number; the smaller one comes first.")
+    return numbers
+
+
+def _write_table(table: pd.DataFrame, path: Path, index: bool = True) -> None:
+    with replace_file(path) as temporary:
+        table.to_csv(temporary, sep="\t", index=index)
+    say(f"Wrote {path}")
+
+
+def _draw(path: Path, figure: str, *arguments: Any) -> None:
+    """Write a figure, if matplotlib is there."""
+    if find_spec("matplotlib") is None:
+        say("No figure: install matplotlib with pip install 'braindive[plot]'.")
+        return
+    from matplotlib import pyplot as plt
+
+    from braindive.plotting import evidence
+
+    plt.switch_backend("agg")
+    drawn = getattr(evidence, figure)(*arguments)
+    with replace_file(path) as temporary:
+        drawn.savefig(temporary, dpi=150, format=path.suffix[1:])
+    plt.close(drawn)
+    say(f"Wrote {path}")

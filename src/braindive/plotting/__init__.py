@@ -1,0 +1,1 @@
+"""Figures: each returns matplotlib axes or figures and never shows them."""
