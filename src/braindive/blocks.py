@@ -26,9 +26,12 @@ def vertex_blocks(cohort: Cohort) -> Iterator[tuple[slice, Array]]:
     slice, (n_visits, n_block)
         Which vertices, and their values in the order of the cohort's visits.
     """
-    rows = cohort._rows
-    for where in _pieces(cohort.n_vertices, cohort._stored.shape[0]):
-        block = np.asarray(cohort._stored[:, where])
+    stored, rows = cohort._stored, cohort._rows
+    n_stored, n_vertices = stored.shape
+    # Chunks of a store are read whole, so a block is made of whole chunks.
+    chunk = stored.chunks[1] if hasattr(stored, "chunks") else 1
+    for where in _pieces(n_vertices, n_stored, chunk):
+        block = np.asarray(stored[:, where])
         yield where, block if rows is None else block[rows]
 
 
@@ -45,14 +48,14 @@ def visit_blocks(cohort: Cohort) -> Iterator[tuple[slice, Array]]:
     slice, (n_block, n_vertices)
         Which visits, and their values.
     """
+    # A store keeps all visits of a vertex together: read by visit, all of it is read each time.
+    stored = cohort._stored if isinstance(cohort._stored, np.ndarray) else cohort._stored[:]
+    rows = np.arange(cohort.n_visits) if cohort._rows is None else cohort._rows
     for where in _pieces(cohort.n_visits, cohort.n_vertices):
-        if cohort._rows is None:
-            yield where, np.asarray(cohort._stored[where])
-        else:
-            yield where, np.stack([np.asarray(cohort._stored[i]) for i in cohort._rows[where]])
+        yield where, stored[rows[where]]
 
 
-def _pieces(length: int, other: int) -> Iterator[slice]:
-    step = max(_PIECE // max(other, 1), 1)
+def _pieces(length: int, other: int, multiple: int = 1) -> Iterator[slice]:
+    step = max(_PIECE // max(other, 1) // multiple, 1) * multiple
     for start in range(0, length, step):
         yield slice(start, min(start + step, length))

@@ -67,6 +67,8 @@ def simulate_cohort(
     midpoint_variation: float = 11.6,
     n_patches: int | None = None,
     noise_smoothing: int = 0,
+    personal_offset: float = 0.0,
+    personal_components: int | None = None,
     missing: float = 0.0,
     control_share: float = 0.0,
     cognition: bool = False,
@@ -107,6 +109,11 @@ def simulate_cohort(
         Contiguous patches, dealt to the clusters in turn; by default five for each cluster.
     noise_smoothing : int
         Rounds of neighbour averaging of the noise, which is then rescaled to its `noise`.
+    personal_offset : float
+        Standard deviation over people of each vertex's own lasting offset.
+    personal_components : int, optional
+        Number of maps of which people's offsets are combinations; by default every vertex of every
+        person has an offset of its own.
     missing : float
         Share of measurements that are NaN.
     control_share : float
@@ -171,6 +178,9 @@ def simulate_cohort(
     own_midpoint = own.midpoint + random.normal(0, np.sqrt(midpoint_variation), n_vertices)
     vertices = Trajectories(own.amplitude, own_steepness, own_midpoint, own.baseline)
 
+    offsets = np.zeros((1, n_vertices))
+    if personal_offset:
+        offsets = personal_offset * _offsets(n_subjects, n_vertices, personal_components, random)
     values = np.empty((len(scores), n_vertices), dtype=dtype)
     graph = None if space is None else space.graph()
     for visits in np.array_split(np.arange(len(scores)), max(1, len(scores) * n_vertices // 2**23)):
@@ -179,6 +189,7 @@ def simulate_cohort(
             draw = smooth_over_graph(draw.T, graph, noise_smoothing).T
             draw /= draw.std()
         values[visits] = vertices.evaluate(scores[visits]) + noise * draw
+        values[visits] += offsets[subject[visits] % len(offsets)]
         if missing:
             values[visits] = np.where(random.random(draw.shape) < missing, np.nan, values[visits])
 
@@ -227,3 +238,13 @@ def contiguous_patches(space: Space, n_patches: int, random: np.random.Generator
     patch_of_seed = dict(zip(seeds.tolist(), range(n_patches), strict=True))
     # A piece of the mesh without any seed is one more patch.
     return np.array([patch_of_seed.get(vertex, 0) for vertex in source.tolist()])
+
+
+def _offsets(
+    n_subjects: int, n_vertices: int, n_components: int | None, random: np.random.Generator
+) -> Array:
+    """Lasting deviations of people with variance 1, (n_subjects, n_vertices)."""
+    if n_components is None:
+        return random.standard_normal((n_subjects, n_vertices))
+    maps = random.standard_normal((n_components, n_vertices)) / np.sqrt(n_components)
+    return np.asarray(random.standard_normal((n_subjects, n_components)) @ maps)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import typer
 from rich.console import Console
 
 from braindive.errors import BraindiveWarning
@@ -24,7 +25,7 @@ def say(text: str) -> None:
 
 def print_json(content: Any) -> None:
     """Write a result for machines."""
-    output.print(json.dumps(content, indent=2, default=_plain), markup=False)
+    typer.echo(json.dumps(content, indent=2, default=_plain))
 
 
 @contextmanager

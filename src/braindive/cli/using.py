@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import braindive as bd
-from braindive.cli.console import messages, output, print_json, say
+from braindive.cli.console import messages, print_json, say
 from braindive.cli.inputs import check_output_file, check_output_folder, open_cohort_for
 from braindive.cli.progress import count_progress
 from braindive.io.archive import replace_file
@@ -40,7 +40,7 @@ def stage(
     if json:
         print_json(stages.reset_index().to_dict("records"))
     elif to is None:
-        output.print(stages.to_csv(sep="\t"), markup=False, end="")
+        typer.echo(stages.to_csv(sep="\t"), nl=False)
 
 
 def predict(

@@ -130,7 +130,7 @@ def digest(content: Any, encoder: Encoder) -> str:
     sha = hashlib.sha256(json.dumps(tree, sort_keys=True).encode())
     for array in arrays:
         sha.update(f"{array.dtype.str}{array.shape}".encode())
-        sha.update(array.data)
+        sha.update(np.ascontiguousarray(array).data)
     return sha.hexdigest()
 
 
@@ -176,8 +176,12 @@ def _encode(value: Any, arrays: list[np.ndarray], encoder: Encoder) -> Any:
 
 
 def _put_aside(array: np.ndarray, arrays: list[np.ndarray]) -> int:
-    """Number under which an array is kept; the same memory is kept once."""
-    plain = np.ascontiguousarray(array).reshape(array.shape)
+    """Number under which an array is kept; the same memory is kept once.
+
+    The order of the axes in memory is kept too: sums run along it, and an interrupted fit has to
+    go on with the same digits.
+    """
+    plain = array if array.flags.forc else np.ascontiguousarray(array)
     for number, other in enumerate(arrays):
         same = other.shape == plain.shape and other.dtype == plain.dtype and plain.size > 0
         if same and other.ctypes.data == plain.ctypes.data:
@@ -230,11 +234,12 @@ def _read_array(data: bytes, name: str, path: Path) -> np.ndarray:
     if np.lib.format.read_magic(buffer) != (1, 0):
         raise ModelFileError(f"{path}: {name} is not a version 1.0 .npy file.")
     shape, fortran, dtype = np.lib.format.read_array_header_1_0(buffer)
-    if dtype.kind not in "biuf" or fortran:
+    if dtype.kind not in "biuf":
         raise ModelFileError(f"{path}: {name} has type {dtype}; only plain numbers are allowed.")
     if math.prod(shape) * dtype.itemsize != len(data) - buffer.tell() or min(shape, default=0) < 0:
         raise ModelFileError(f"{path}: {name} does not have the size it claims, {shape}.")
-    return np.frombuffer(data, dtype, offset=buffer.tell()).reshape(shape).copy()
+    flat = np.frombuffer(data, dtype, offset=buffer.tell())
+    return flat.reshape(shape, order="F" if fortran else "C").copy(order="K")
 
 
 def _decode(tree: Any, arrays: list[np.ndarray], decoder: Decoder) -> Any:
@@ -263,6 +268,8 @@ def _decode(tree: Any, arrays: list[np.ndarray], decoder: Decoder) -> Any:
     if tag == "sparse":
         shape, parts = body
         data, indices, indptr = (_decode(part, arrays, decoder) for part in parts)
+        if not data.ndim == indices.ndim == indptr.ndim == 1:
+            raise ValueError("a sparse matrix has parts of the wrong shape")
         matrix = sparse.csr_array((data, indices, indptr), shape=tuple(shape))
         matrix.check_format(full_check=True)
         return matrix

@@ -66,7 +66,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
     try:
         parameters, fitted = content["parameters"], content["fitted"]
         wrong = _mismatch(fitted)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError(f"{path} lacks a part of the model: {error}.") from error
     if wrong:
         raise ModelFileError(f"{path} does not hold a usable model: {wrong}.")
@@ -104,7 +104,10 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[str, Checkpoint]:
     fingerprint, checkpoint : str, Checkpoint
     """
     content = read_archive(Path(path), "braindive checkpoint", CHECKPOINT_FORMAT, _put_together)
-    return content["fingerprint"], content["starts"]
+    try:
+        return content["fingerprint"], content["starts"]
+    except (LookupError, TypeError) as error:
+        raise ModelFileError(f"{path} lacks a part of the checkpoint: {error}.") from error
 
 
 def fit_fingerprint(cohort: Cohort, parameters: dict[str, Any]) -> str:
@@ -139,7 +142,7 @@ def _known_types() -> dict[str, type]:
     """Plain values of the model, by name; nothing else is ever made from a file."""
     known: dict[str, type] = {"Unit": Unit, "Covariate": Covariate}
     for name, module in list(sys.modules.items()):
-        if name.startswith("braindive.model."):
+        if name.startswith(("braindive.model.", "braindive.prediction.")):
             known |= {
                 each.__name__: each
                 for each in vars(module).values()

@@ -3,20 +3,20 @@
 The noise of neighbouring vertices is correlated, and people differ for good from the curve of
 their stage, so a mean over w vertices is known much less well than sigma / sqrt(w). The residual
 of visit j of subject i is modelled as u_i + e_ij with u_i ~ N(0, B) and e_ij ~ N(0, E), both
-K x K. They are estimated by EM, with the speed, shift and u_i of every subject as the unseen.
+K x K; `marginal` learns them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy.stats import chi2
 
-from braindive.model.arrays import Array
+from braindive.model.arrays import Array, BoolArray, IntArray
 from braindive.model.pooled import PooledMeans
 from braindive.model.priors import Gamma, Normal
-from braindive.model.staging import fit_stages
 from braindive.model.timeline import Timeline
 from braindive.model.trajectories import Trajectories
 
@@ -84,6 +84,23 @@ class CorrelatedStageProblem:
     speed_prior: Gamma
     shift_prior: Normal
     covariance: Covariance
+
+    def reordered(self, order: IntArray) -> CorrelatedStageProblem:
+        """Return the same problem with its clusters in another order."""
+        pooled, covariance = self.pooled, self.covariance
+        return replace(
+            self,
+            pooled=PooledMeans(
+                pooled.means[:, order], pooled.weights[:, order], pooled.within[order]
+            ),
+            trajectories=self.trajectories[order],
+            noise=self.noise[order],
+            covariance=Covariance(
+                covariance.within[np.ix_(order, order)],
+                covariance.between[np.ix_(order, order)],
+                covariance.weights[order],
+            ),
+        )
 
     @cached_property
     def precisions(self) -> Array:
@@ -157,92 +174,15 @@ class CorrelatedStageProblem:
         hessian[:, 1, 1] += self.shift_prior.precision
         return gradient, hessian
 
-    def uncertainty(self, speeds: Array, shifts: Array) -> Array:
-        """Covariance of (log speed, shift) of each subject, (n_subjects, 2, 2)."""
-        return np.linalg.inv(self.gradient(speeds, shifts)[1])
+    def own_levels(self, residuals: Array) -> Array:
+        """Expected u_i of each subject given the residuals, (n_subjects, K)."""
+        total = self.timeline.by_subject(self.weigh(residuals))
+        return np.einsum("ikl,il->ik", self.levels, total)
 
 
-def estimate_covariance(
-    pooled: PooledMeans,
-    timeline: Timeline,
-    trajectories: Trajectories,
-    noise: Array,
-    speed_prior: Gamma,
-    shift_prior: Normal,
-    speeds: Array,
-    shifts: Array,
-    max_iter: int = 50,
-    tol: float = 1e-3,
-) -> Covariance:
-    """Covariance of the pooled residuals of the training subjects.
-
-    Parameters
-    ----------
-    pooled, timeline, trajectories, noise, speed_prior, shift_prior
-        As in `CorrelatedStageProblem`.
-    speeds, shifts : (n_subjects,)
-        Where subjects are by ordinary least squares; they are moved as the covariance is learnt.
-
-    Returns
-    -------
-    Covariance
-    """
-    weights = pooled.weights.mean(axis=0)
-    independent = Covariance.independent(weights, noise)
-    residuals = pooled.means - trajectories.evaluate(timeline.scores(speeds, shifts))
-    residuals = np.where(pooled.weights > 0, residuals, 0.0)
-    start = residuals.T @ residuals / len(residuals)
-    here = Covariance(start + independent.within, 0.1 * start + 1e-3 * independent.within, weights)
-    for _ in range(max_iter):
-        problem = CorrelatedStageProblem(
-            pooled, timeline, trajectories, noise, speed_prior, shift_prior, here
-        )
-        speeds, shifts = fit_stages(problem, speeds, shifts, max_iter=3)
-        there = _update(problem, speeds, shifts, independent)
-        moved = np.abs(np.diag(there.within + there.between - here.within - here.between))
-        settled = np.all(moved < tol * np.diag(here.within + here.between))
-        moved_between = np.abs(np.diag(there.between - here.between))
-        here = there
-        if settled and np.all(moved_between < tol * np.diag(here.within + here.between)):
-            break
-    return here
-
-
-def _update(
-    problem: CorrelatedStageProblem, speeds: Array, shifts: Array, independent: Covariance
-) -> Covariance:
-    """One EM update of B and E: moments of u_i and e_ij given the data."""
-    timeline, between = problem.timeline, problem.covariance.between
-    n_clusters, n_visits = len(between), len(timeline.times)
-    residuals, levers = problem.residuals(speeds, shifts), problem.levers(speeds, shifts)
-    # Posterior precision of (log speed, shift, u_i), linearised at the best speed and shift.
-    joint = np.empty((timeline.n_subjects, n_clusters + 2, n_clusters + 2))
-    _, hessian = problem.gradient(speeds, shifts)
-    totals = np.stack([timeline.by_subject(problem.weigh(lever)) for lever in levers], axis=1)
-    joint[:, :2, :2] = hessian + totals @ problem.levels @ totals.swapaxes(1, 2)
-    joint[:, :2, 2:] = totals
-    joint[:, 2:, :2] = totals.swapaxes(1, 2)
-    joint[:, 2:, 2:] = problem.totals + np.linalg.inv(between)
-    spread = np.linalg.inv(joint)
-    level = np.einsum(
-        "ikl,il->ik", problem.levels, timeline.by_subject(problem.weigh(residuals))
-    )
-    new_between = (level.T @ level + spread[:, 2:, 2:].sum(axis=0)) / timeline.n_subjects
-
-    of_visit = timeline.subject_of_visit
-    errors = residuals - level[of_visit]
-    design = np.concatenate(
-        [levers.transpose(1, 2, 0), np.broadcast_to(np.eye(n_clusters), (n_visits, *between.shape))],
-        axis=2,
-    )
-    doubt = design @ spread[of_visit] @ design.swapaxes(1, 2)
-    seen = (problem.pooled.weights > 0).astype(float)
-    errors, doubt = errors * seen, doubt * seen[:, :, None] * seen[:, None, :]
-    counts = seen.T @ seen
-    # As if so many more visits had been seen with independent vertices: keeps E invertible.
-    trust = n_clusters + 2.0
-    new_within = (errors.T @ errors + doubt.sum(axis=0) + trust * independent.within) / (
-        counts + trust
-    )
-    floor = 1e-4 * np.diag(np.diag(new_within))
-    return Covariance(new_within, new_between + floor, problem.covariance.weights)
+def is_unlike(
+    problem: CorrelatedStageProblem, speeds: Array, shifts: Array, level: float = 1e-6
+) -> BoolArray:
+    """Whether a subject's residuals are larger than chance would have it."""
+    seen = problem.timeline.by_subject((problem.pooled.weights > 0).sum(axis=1))
+    return np.asarray(problem.misfit(speeds, shifts) > chi2.isf(level, seen))

@@ -112,12 +112,16 @@ class State:
         D at these parameters; None before the first iteration.
     settled : (n_vertices, n_clusters) or None
         z after its neighbours have adapted to it, which the next iteration's field is made from.
+    pooled : tuple of (n_visits, n_clusters), or None
+        Sums of the measurements and of the weights over z, as the iteration found them; None
+        before the first one. Pooled anew they would differ in the last digits.
     """
 
     parameters: Parameters
     responsibilities: Array
     log_densities: Array | None = None
     settled: Array | None = None
+    pooled: tuple[Array, Array] | None = None
 
 
 def run_em(
@@ -146,7 +150,8 @@ def run_em(
     """
     if monitor.reason:
         return state
-    sums = pool(problem, state.responsibilities)
+    z = state.responsibilities
+    sums = gather(problem, z, *state.pooled) if state.pooled else pool(problem, z)
     while not monitor.reason:
         before = state.responsibilities
         parameters = m_step(sums, problem, state.parameters, monitor.n_iter < _SEARCHING)
@@ -313,11 +318,12 @@ def e_step(
     if problem.fixed is not None:
         density, z = densities(problem, parameters, curves), problem.fixed
         value = float(np.vdot(z, density)) + log_prior(problem, parameters)
-        return State(parameters, z, density), pool(problem, z), value
+        pooled = problem.measurements.pool(z)
+        return State(parameters, z, density, None, pooled), gather(problem, z, *pooled), value
     if problem.graph is None:
         field, settled = None, None
-        density, z, *pooled = problem.measurements.sweep(curves, Assign(parameters.noise))
-        sums = gather(problem, z, *pooled)
+        density, z, total, weights = problem.measurements.sweep(curves, Assign(parameters.noise))
+        pooled = total, weights
     elif state.settled is None or parameters.strength is None:
         # The first strength needs D, so here z is found between two reads.
         density, before = densities(problem, parameters, curves), state.responsibilities
@@ -325,19 +331,20 @@ def e_step(
         if strength is None:
             strength = start_strength(density, before, problem.graph)
         settled, field = settle(density, before, problem.graph, strength)
-        z, sums = settled, pool(problem, settled)
+        z, pooled = settled, problem.measurements.pool(settled)
         parameters = replace(parameters, strength=strength)
     else:
         strength = parameters.strength
         field = neighbour_field(state.settled, problem.graph, strength)
-        density, z, *pooled = problem.measurements.sweep(curves, Assign(parameters.noise), field)
-        sums = gather(problem, z, *pooled)
+        assign = Assign(parameters.noise)
+        density, z, total, weights = problem.measurements.sweep(curves, assign, field)
+        pooled = total, weights
         if problem.strength is None:
             strength = estimate_strength(density, z, problem.graph, strength, growth)
         settled, _ = settle(density, z, problem.graph, strength)
         parameters = replace(parameters, strength=strength)
     value = float(log_evidence(density, field).sum()) + log_prior(problem, parameters)
-    return State(parameters, z, density, settled), sums, value
+    return State(parameters, z, density, settled, pooled), gather(problem, z, *pooled), value
 
 
 def densities(problem: Problem, parameters: Parameters, curves: Array) -> Array:

@@ -32,6 +32,11 @@ class PooledMeans:
     within: Array
 
     @classmethod
+    def from_sums(cls, sums: Array, weights: Array) -> PooledMeans:
+        """Build from sums and weights alone; the constant between the two forms is left at 0."""
+        return cls(sums / np.maximum(weights, 1e-300), weights, np.zeros(sums.shape[1]))
+
+    @classmethod
     def from_products(
         cls, sums: Array, weights: Array, responsibilities: Array, squares: Array
     ) -> PooledMeans:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -10,6 +11,16 @@ from braindive.model.arrays import Array
 from braindive.model.priors import Gamma, Normal
 from braindive.model.timeline import Timeline
 from braindive.model.trajectories import Sums, Trajectories
+
+
+class StageLoss(Protocol):
+    """Losses of all subjects' speeds and shifts."""
+
+    def loss(self, speeds: Array, shifts: Array) -> Array:
+        """Negative log-posterior of every subject up to a constant, (n_subjects,)."""
+
+    def gradient(self, speeds: Array, shifts: Array) -> tuple[Array, Array]:
+        """Gradient (n_subjects, 2) and Gauss-Newton Hessian by (log speed, shift) of `loss`."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +88,7 @@ def shift_grid(shifts: Array, n: int = 41) -> Array:
     return np.linspace(shifts.min() - margin, shifts.max() + margin, n)
 
 
-def search_shifts(problem: StageProblem, speeds: Array, shifts: Array, grid: Array) -> Array:
+def search_shifts(problem: StageLoss, speeds: Array, shifts: Array, grid: Array) -> Array:
     """Best of the given shifts and of a grid, for every subject: the loss has several minima."""
     best, lowest = shifts, problem.loss(speeds, shifts)
     for shift in grid:
@@ -89,7 +100,7 @@ def search_shifts(problem: StageProblem, speeds: Array, shifts: Array, grid: Arr
 
 
 def fit_stages(
-    problem: StageProblem,
+    problem: StageLoss,
     speeds: Array,
     shifts: Array,
     max_iter: int = 30,
@@ -99,7 +110,7 @@ def fit_stages(
 
     Parameters
     ----------
-    problem : StageProblem
+    problem : StageLoss
         The losses to minimise, one for each subject.
     speeds, shifts : (n_subjects,)
         Where to begin.

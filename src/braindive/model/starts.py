@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from braindive.measurements import Measurements
+from braindive.measurements import Products
 from braindive.model.arrays import Array, BoolArray, IntArray
 from braindive.model.convergence import Monitor
 from braindive.model.em import Parameters, Problem, State, run_em
@@ -89,23 +89,36 @@ class Outcome:
     direction_is_clear: bool
 
 
-Report = Callable[[State, Monitor, int, int], None]
-"""Told the state, the monitor, the number of the start and how many there are."""
+@dataclass(frozen=True)
+class Trace:
+    """Where one start stands: its last state, and the objective and change of each iteration."""
+
+    state: State
+    objectives: tuple[float, ...]
+    changes: tuple[float, ...]
+
+
+Checkpoint = tuple[Trace | None, ...]
+"""Where every start stands, None for those not begun: enough to go on to the same answer."""
+
+Report = Callable[[State, Monitor, int, Checkpoint], None]
+"""Told the state, the monitor, the number of the start and where every start stands."""
 
 
 def fit_best(
-    measurements: Measurements,
+    measurements: Products,
     timeline: Timeline,
     settings: Settings,
     controls: BoolArray | None,
     random: np.random.Generator,
     report: Report | None = None,
+    resume: Checkpoint | None = None,
 ) -> Outcome:
     """Fit from several starts and keep the best.
 
     Parameters
     ----------
-    measurements : Measurements
+    measurements : Products
         The products of the values.
     timeline : Timeline
         When subjects were seen.
@@ -117,25 +130,37 @@ def fit_best(
         For the starts.
     report : callable, optional
         Called after each iteration.
+    resume : Checkpoint, optional
+        What `report` was last told by an interrupted fit of the same data, settings and seed.
 
     Returns
     -------
     Outcome
     """
     starts = find_starts(measurements, timeline, settings, controls, random)
-    monitors = [Monitor(settings.tol, settings.max_iter) for _ in starts]
-    states = []
-    for number, (start, monitor) in enumerate(zip(starts, monitors, strict=True)):
-        if len(starts) > 1:
-            monitor.max_iter = min(_SCREENING, settings.max_iter)
-        tell = _reporter(report, number, len(starts))
-        states.append(run_em(start.problem, start.state, monitor, tell))
-    objectives = np.array([monitor.objectives[-1] for monitor in monitors])
+    traces: list[Trace | None] = list(resume or [None] * len(starts))
+    if len(traces) != len(starts):
+        raise ValueError(f"the checkpoint has {len(traces)} starts; this fit has {len(starts)}.")
+
+    def follow(number: int, max_iter: int) -> tuple[State, Monitor]:
+        """Go on with a start from where it stands; nothing happens if it is past `max_iter`."""
+        trace = traces[number] or Trace(starts[number].state, (), ())
+        monitor = Monitor(settings.tol, max_iter, list(trace.objectives), list(trace.changes))
+
+        def tell(state: State, monitor: Monitor) -> None:
+            traces[number] = Trace(state, tuple(monitor.objectives), tuple(monitor.changes))
+            if report is not None:
+                report(state, monitor, number, tuple(traces))
+
+        return run_em(starts[number].problem, trace.state, monitor, tell), monitor
+
+    screening = min(_SCREENING, settings.max_iter) if len(starts) > 1 else settings.max_iter
+    screened = [follow(number, screening)[1] for number in range(len(starts))]
+    # A resumed start may be past the screening, but is judged as it stood then.
+    objectives = np.array([monitor.objectives[:screening][-1] for monitor in screened])
     best = int(np.argmax(objectives))
-    chosen, monitor = starts[best], monitors[best]
-    monitor.max_iter = settings.max_iter
-    tell = _reporter(report, best, len(starts))
-    state = run_em(chosen.problem, states[best], monitor, tell)
+    chosen = starts[best]
+    state, monitor = follow(best, settings.max_iter)
 
     other_way = [start.reversed != chosen.reversed for start in starts]
     if any(other_way):
@@ -146,7 +171,7 @@ def fit_best(
 
 
 def find_starts(
-    measurements: Measurements,
+    measurements: Products,
     timeline: Timeline,
     settings: Settings,
     controls: BoolArray | None,
@@ -176,7 +201,7 @@ def find_starts(
 
 
 def _set_out(
-    measurements: Measurements,
+    measurements: Products,
     timeline: Timeline,
     settings: Settings,
     pooled: PooledMeans,
@@ -201,15 +226,3 @@ def _set_out(
     curves = search_trajectories(pooled, scores, problem.box)
     noise = np.sqrt(np.maximum(pooled.variance(pooled.means), 1e-10))
     return problem, Parameters(curves, noise, speeds, shifts)
-
-
-def _reporter(
-    report: Report | None, number: int, n_starts: int
-) -> Callable[[State, Monitor], None] | None:
-    if report is None:
-        return None
-
-    def tell(state: State, monitor: Monitor) -> None:
-        report(state, monitor, number, n_starts)
-
-    return tell

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -53,12 +54,12 @@ class Timeline:
         """Number of subjects."""
         return len(self.centres)
 
-    @property
+    @cached_property
     def starts(self) -> IntArray:
         """Index of the first visit of each subject."""
         return np.flatnonzero(np.diff(self.subject_of_visit, prepend=-1))
 
-    @property
+    @cached_property
     def n_visits_of_subject(self) -> IntArray:
         """Number of visits of each subject."""
         return np.bincount(self.subject_of_visit, minlength=self.n_subjects)

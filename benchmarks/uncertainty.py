@@ -1,0 +1,118 @@
+"""Coverage of 95 % intervals on simulated cohorts: scores of subjects, and trajectories.
+
+    python benchmarks/uncertainty.py scores --subjects 150 --seeds 3
+    python benchmarks/uncertainty.py bands --resamples 40 --seeds 4
+
+Subjects count when their true baseline score lies on the informative part of the curves (-20 to
+25, where some curve is steep). Scores are compared after a line from estimated to true scores of
+the training subjects: the model's unit and origin are free.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from typing import Any
+
+import numpy as np
+
+import braindive as bd
+
+_INFORMATIVE = (-20.0, 25.0)
+
+
+def line(model: bd.DIVE, cohort: bd.Cohort, truth: np.ndarray) -> tuple[float, float]:
+    """Slope and origin from the model's baseline scores to the true ones."""
+    scores = model.stage(cohort)["score"].to_numpy()
+    inside = (truth > _INFORMATIVE[0]) & (truth < _INFORMATIVE[1])
+    slope, origin = np.polyfit(scores[inside], truth[inside], 1)
+    return float(slope), float(origin)
+
+
+def cover_scores(n_subjects: int, seed: int, **settings: Any) -> list[float]:
+    """Coverage, error and mean standard error for training subjects, then for new ones."""
+    simulation = bd.simulate_cohort(n_subjects=2 * n_subjects, random_state=seed, **settings)
+    ids, truth = list(simulation.cohort.subject_ids), simulation.truth.shifts
+    train = simulation.cohort.select(subjects=ids[:n_subjects])
+    model = bd.DIVE(n_clusters=3, random_state=0).fit(train)
+    slope, origin = line(model, train, truth[:n_subjects])
+    found: list[float] = []
+    for names, true in (
+        (ids[:n_subjects], truth[:n_subjects]),
+        (ids[n_subjects:], truth[n_subjects:]),
+    ):
+        stages = model.stage(simulation.cohort.select(subjects=names))
+        errors = origin + slope * stages["score"].to_numpy() - true
+        reach = abs(slope) * stages["score_se"].to_numpy()
+        inside = (true > _INFORMATIVE[0]) & (true < _INFORMATIVE[1])
+        found += [
+            float(np.mean(np.abs(errors[inside]) < 1.96 * reach[inside])),
+            float(np.sqrt(np.mean(errors[inside] ** 2))),
+            float(np.sqrt(np.mean(reach[inside] ** 2))),
+        ]
+    return found
+
+
+def scores(arguments: argparse.Namespace) -> None:
+    print(f"{arguments.subjects} training and as many new subjects, {arguments.seeds} seeds")
+    print("| noise | vertices differ | offsets | train | error | SE | new | error | SE |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    alike = {"steepness_variation": 0.0, "midpoint_variation": 0.0}
+    cases: list[tuple[str, str, str, dict[str, Any]]] = []
+    for smoothing in (0, 3, 10, 30):
+        noise = f"smooth, {smoothing} rounds" if smoothing else "independent"
+        surface = {"space": "fsaverage5-left", "noise_smoothing": smoothing, "dtype": "float32"}
+        cases.append((noise, "no", "none", surface | alike))
+        cases.append((noise, "yes", "none", surface))
+    cases.append(("independent", "yes", "none", {"n_vertices": 1000}))
+    shared = {"n_vertices": 1000, "personal_offset": 0.3, "personal_components": 5}
+    cases.append(("independent", "yes", "0.3, 5 maps", shared))
+    for noise, differ, offsets, settings in cases:
+        rows = [
+            cover_scores(arguments.subjects, seed, **settings) for seed in range(arguments.seeds)
+        ]
+        row = np.mean(rows, axis=0)
+        cells = [f"{x:.1%}" if i % 3 == 0 else f"{x:.2f}" for i, x in enumerate(row)]
+        print("| " + " | ".join([noise, differ, offsets, *cells]) + " |", flush=True)
+
+
+def bands(arguments: argparse.Namespace) -> None:
+    print(
+        f"{arguments.resamples} resamples of {arguments.subjects} subjects, {arguments.seeds} seeds"
+    )
+    print("| vertices differ | noise | band coverage |")
+    print("|---|---|---|")
+    grid = np.linspace(-18, 22, 41)
+    for noise in (1.0, 0.5):
+        covered = []
+        for seed in range(arguments.seeds):
+            simulation = bd.simulate_cohort(
+                n_subjects=arguments.subjects,
+                n_vertices=600,
+                noise=noise,
+                steepness_variation=0.0,
+                midpoint_variation=0.0,
+                random_state=seed,
+            )
+            model = bd.DIVE(n_clusters=3, random_state=0).fit(simulation.cohort)
+            slope, origin = line(model, simulation.cohort, simulation.truth.shifts)
+            found = bd.bootstrap(model, simulation.cohort, n=arguments.resamples)
+            lower, upper = found.bands((grid - origin) / slope)
+            true = simulation.truth.trajectories.evaluate(grid)
+            covered.append(np.mean((lower <= true) & (true <= upper)))
+        print(f"| no | {noise} | {np.mean(covered):.1%} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("study", choices=["scores", "bands"])
+    parser.add_argument("--subjects", type=int, default=150)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--resamples", type=int, default=40)
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore", bd.BraindiveWarning)
+    {"scores": scores, "bands": bands}[arguments.study](arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""Trajectories and covariances with the subjects' stages integrated out.
+
+The EM of DIVE takes every subject's stage for known once it is estimated, with the weight of
+thousands of independent vertices. Where stages are uncertain that makes curves too steep and
+stages too sure. Here the stage of each subject is a distribution, on a few points around its mode,
+and curves, the population's stages and the covariance of residuals are refitted by EM.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from braindive.model.arrays import Array
+from braindive.model.covariance import CorrelatedStageProblem, Covariance
+from braindive.model.pooled import PooledMeans
+from braindive.model.priors import Normal
+from braindive.model.staging import fit_stages, search_shifts, shift_grid
+from braindive.model.timeline import Timeline
+from braindive.model.trajectories import Box, fit_trajectories
+
+# Points of the integral in units of the posterior's spread: along the shift, and along the speed
+# with the weights of Gauss and Hermite.
+_ALONG_SHIFT = np.linspace(-3.6, 3.6, 13)
+_ALONG_SPEED = np.sqrt(3.0) * np.array([-1.0, 0.0, 1.0])
+_SPEED_WEIGHTS = np.array([1.0, 4.0, 1.0]) / 6
+# Bins of the score in which measurements are gathered for the curves' update.
+_BINS = 400
+
+
+@dataclass(frozen=True)
+class StagePosterior:
+    """Where each subject may be: points with their probabilities.
+
+    Parameters
+    ----------
+    timeline : Timeline
+        When subjects were seen.
+    speeds, shifts, weights : (n_points, n_subjects)
+        The points and their probabilities, which sum to 1 over points.
+    """
+
+    timeline: Timeline
+    speeds: Array
+    shifts: Array
+    weights: Array
+
+    def mean(self) -> tuple[Array, Array]:
+        """Expected speed and shift of each subject."""
+        return (self.weights * self.speeds).sum(axis=0), (self.weights * self.shifts).sum(axis=0)
+
+    def standard_errors(self) -> Array:
+        """Spread of speed, of shift at the user's time 0, and of the first visit's score, (S, 3).
+
+        In internal units of score and time.
+        """
+        timeline = self.timeline
+        origin, first = -timeline.centres / timeline.unit, timeline.times[timeline.starts]
+        quantities = (
+            self.speeds,
+            self.speeds * origin + self.shifts,
+            self.speeds * first + self.shifts,
+        )
+        return np.stack([self._spread(quantity) for quantity in quantities], axis=1)
+
+    def _spread(self, quantity: Array) -> Array:
+        away = quantity - (self.weights * quantity).sum(axis=0)
+        return np.sqrt((self.weights * away**2).sum(axis=0))
+
+
+def find_modes(problem: CorrelatedStageProblem, known_shifts: Array) -> tuple[Array, Array]:
+    """Most probable speeds and shifts, from a start that does not depend on other subjects.
+
+    Parameters
+    ----------
+    problem : CorrelatedStageProblem
+        The subjects.
+    known_shifts : (n,)
+        Shifts of the training subjects, over whose range the best valley is looked for.
+    """
+    n_subjects = problem.timeline.n_subjects
+    speeds = np.full(n_subjects, problem.speed_prior.mode)
+    shifts = np.full(n_subjects, float(problem.shift_prior.mean))
+    shifts = search_shifts(problem, speeds, shifts, shift_grid(known_shifts, 101))
+    return fit_stages(problem, speeds, shifts, max_iter=100)
+
+
+def integrate(problem: CorrelatedStageProblem, speeds: Array, shifts: Array) -> StagePosterior:
+    """Posterior of every subject's stage on points around its mode.
+
+    Parameters
+    ----------
+    problem : CorrelatedStageProblem
+        The subjects.
+    speeds, shifts : (n_subjects,)
+        The modes.
+    """
+    _, precision = problem.gradient(speeds, shifts)
+    # Spread of the shift, and the speed's regression on it with what that leaves over.
+    determinant = precision[:, 0, 0] * precision[:, 1, 1] - precision[:, 0, 1] ** 2
+    shift_sd = np.sqrt(precision[:, 0, 0] / np.maximum(determinant, 1e-300))
+    speed_slope = -precision[:, 0, 1] / precision[:, 0, 0]
+    speed_sd = 1 / np.sqrt(precision[:, 0, 0])
+    points = []
+    for along_shift in _ALONG_SHIFT:
+        for along_speed, weight in zip(_ALONG_SPEED, _SPEED_WEIGHTS, strict=True):
+            away = along_shift * shift_sd
+            log_speed = np.log(speeds) + np.clip(
+                speed_slope * away + along_speed * speed_sd, -3.0, 3.0
+            )
+            at = np.exp(log_speed), shifts + away
+            # The integral runs over log speed, which adds log speed to the log-density.
+            height = np.log(weight) + 0.5 * along_speed**2 + log_speed - problem.loss(*at)
+            points.append((*at, height))
+    all_speeds, all_shifts, heights = (np.stack(part) for part in zip(*points, strict=True))
+    weights = np.exp(heights - heights.max(axis=0))
+    return StagePosterior(problem.timeline, all_speeds, all_shifts, weights / weights.sum(axis=0))
+
+
+def refine(
+    problem: CorrelatedStageProblem,
+    speeds: Array,
+    shifts: Array,
+    box: Box,
+    trajectory_prior: Normal | None,
+    max_iter: int = 40,
+    tol: float = 5e-3,
+) -> CorrelatedStageProblem:
+    """Refit curves, the shifts' prior and the covariance with the stages integrated out.
+
+    Parameters
+    ----------
+    problem : CorrelatedStageProblem
+        The training subjects, with the curves from which to begin.
+    speeds, shifts : (n_subjects,)
+        Where the subjects are taken to be.
+    box : Box
+        Bounds of the curves.
+    trajectory_prior : Normal or None
+        Prior of the curves.
+    max_iter, tol
+        Most updates, and the relative change of curves and variances at which to stop.
+
+    Returns
+    -------
+    CorrelatedStageProblem
+        The same subjects with what was found.
+    """
+    independent = problem.covariance
+    problem = replace(problem, covariance=_start(problem, speeds, shifts))
+    for _ in range(max_iter):
+        speeds, shifts = fit_stages(problem, speeds, shifts, max_iter=3)
+        posterior = integrate(problem, speeds, shifts)
+        there = _update(problem, posterior, independent, box, trajectory_prior)
+        change = _change(problem, there)
+        problem = there
+        if change < tol:
+            break
+    return problem
+
+
+def _start(problem: CorrelatedStageProblem, speeds: Array, shifts: Array) -> Covariance:
+    residuals = np.where(problem.pooled.weights > 0, problem.residuals(speeds, shifts), 0.0)
+    seen = residuals.T @ residuals / len(residuals)
+    floor = problem.covariance.within
+    return Covariance(seen + floor, 0.1 * seen + 1e-3 * floor, problem.covariance.weights)
+
+
+def _change(here: CorrelatedStageProblem, there: CorrelatedStageProblem) -> float:
+    """Largest relative change of the curves over the visits, and of the residual variances."""
+    before, after = here.covariance, there.covariance
+    total = np.diag(before.within + before.between)
+    variances = np.abs(np.diag(after.within - before.within)) / total
+    levels = np.abs(np.diag(after.between - before.between)) / total
+    prior = here.shift_prior
+    scores = float(prior.mean) + float(prior.sd) * np.linspace(-2, 2, 41)
+    old, new = here.trajectories.evaluate(scores), there.trajectories.evaluate(scores)
+    curves = np.abs(new - old).max(axis=0) / np.maximum(np.ptp(old, axis=0), 1e-300)
+    return float(np.max([variances, levels, curves]))
+
+
+def _update(
+    problem: CorrelatedStageProblem,
+    posterior: StagePosterior,
+    independent: Covariance,
+    box: Box,
+    trajectory_prior: Normal | None,
+) -> CorrelatedStageProblem:
+    """One update of curves, shift prior, E and B from the moments over the points."""
+    timeline, pooled = problem.timeline, problem.pooled
+    n_clusters, of_visit = len(problem.noise), timeline.subject_of_visit
+    precisions = problem.precisions
+    own = np.einsum("nkk->nk", precisions)
+    seen = (pooled.weights > 0).astype(float)
+
+    all_scores = np.stack(
+        [timeline.scores(*at) for at in zip(posterior.speeds, posterior.shifts, strict=True)]
+    )
+    edges = np.linspace(all_scores.min(), all_scores.max(), _BINS + 1)[1:-1]
+    gathered = np.zeros((_BINS, 1 + 2 * n_clusters))
+    within = np.zeros((n_clusters, n_clusters))
+    between = np.zeros((n_clusters, n_clusters))
+    for weights, scores in zip(posterior.weights, all_scores, strict=True):
+        curves = problem.trajectories.evaluate(scores)
+        residuals = (pooled.means - curves) * seen
+        levels = problem.own_levels(residuals)
+        errors = (residuals - levels[of_visit]) * seen
+        share = weights[of_visit]
+        within += (share[:, None] * errors).T @ errors
+        between += (weights[:, None] * levels).T @ levels
+        # What the other clusters' residuals say of this one's: sum_l P_kl r_l / P_kk.
+        target = curves + problem.weigh(errors) / own
+        weight = share[:, None] * own * seen
+        bins = np.searchsorted(edges, scores)
+        columns = np.concatenate([scores[:, None] * weight[:, :1], weight, weight * target], axis=1)
+        for column in range(columns.shape[1]):
+            gathered[:, column] += np.bincount(bins, columns[:, column], minlength=_BINS)
+
+    doubt = problem.levels.sum(axis=0)
+    between = (between + doubt) / timeline.n_subjects
+    doubt_of_visits = (
+        np.einsum("ikl,ik,il->kl", problem.levels[of_visit], seen, seen)
+        if (seen.min() == 0)
+        else np.einsum("ikl,i->kl", problem.levels, timeline.n_visits_of_subject.astype(float))
+    )
+    # As if so many more visits had been seen with independent vertices: keeps E invertible.
+    trust = n_clusters + 2.0
+    within = (within + doubt_of_visits + trust * independent.within) / (seen.T @ seen + trust)
+    between += 1e-4 * np.diag(np.diag(within))
+
+    filled = gathered[:, 1] > 1e-12 * gathered[:, 1].max()
+    weights = gathered[filled, 1 : 1 + n_clusters]
+    targets = gathered[filled, 1 + n_clusters :] / np.maximum(weights, 1e-300)
+    trajectories = fit_trajectories(
+        PooledMeans(targets, weights, np.zeros(n_clusters)),
+        gathered[filled, 0] / gathered[filled, 1],
+        np.ones(n_clusters),
+        [problem.trajectories],
+        box,
+        trajectory_prior,
+        max_iter=5,
+    )
+    mean = float(np.mean((posterior.weights * posterior.shifts).sum(axis=0)))
+    square = float(np.mean((posterior.weights * (posterior.shifts - mean) ** 2).sum(axis=0)))
+    return replace(
+        problem,
+        trajectories=trajectories,
+        shift_prior=Normal(mean, np.sqrt(square)),
+        covariance=Covariance(within, between, problem.covariance.weights),
+    )
