@@ -135,7 +135,7 @@ def open_packed(path: PathLike) -> Cohort:
             space=space,
             table=table,
         )
-    except (KeyError, TypeError) as error:
+    except KeyError as error:
         raise PackedError(f"{folder} is damaged: {error} is missing; pack it again.") from None
 
 
@@ -244,7 +244,7 @@ def _write_space(group: zarr.Group, space: Space) -> None:
         if array.dtype.kind == "U":
             group.attrs[name] = array.tolist()
         else:
-            group.create_array(name, data=np.ascontiguousarray(array))
+            group.create_array(name, data=np.asarray(array, order="C"))
 
 
 def _read_space(group: zarr.Group) -> Space:

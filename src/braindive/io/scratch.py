@@ -49,7 +49,8 @@ class Scratch:
     def fill(self, n_jobs: int | None, tell: Progress) -> Inputs:
         """Read what is not there yet; return the record of all inputs."""
         plan = self._plan
-        done = self._verified(n_jobs)
+        known: dict[Path, dict[str, Any]] = {}
+        done = self._verified(n_jobs, known)
         rows = [row for row in range(plan.n_visits) if row not in done]
         tell("read", len(done), plan.n_visits)
         with open(self._values, "r+b") as values, open(self._journal, "a") as journal:
@@ -63,7 +64,7 @@ class Scratch:
                 os.fsync(values.fileno())
                 for row in batch:
                     if row not in bad:
-                        done[row] = record_inputs(plan, [row])
+                        done[row] = record_inputs(plan, [row], known)
                         journal.write(json.dumps({"row": row, "inputs": done[row]}) + "\n")
                 journal.flush()
                 os.fsync(journal.fileno())
@@ -81,7 +82,7 @@ class Scratch:
                 stream.readinto(memoryview(block[row]).cast("B"))
         return block
 
-    def _verified(self, n_jobs: int | None) -> dict[int, Inputs]:
+    def _verified(self, n_jobs: int | None, known: dict[Path, dict[str, Any]]) -> dict[int, Inputs]:
         """Rows in the journal whose input files have not changed since."""
         noted: dict[int, Inputs] = {}
         text = self._journal.read_text()
@@ -93,7 +94,7 @@ class Scratch:
             os.truncate(self._journal, len(text) - len(broken))
 
         def unchanged(row: int) -> bool:
-            return record_inputs(self._plan, [row]) == noted[row]
+            return record_inputs(self._plan, [row], known) == noted[row]
 
         rows = list(noted)
         same = Parallel(n_jobs=-1 if n_jobs is None else n_jobs, prefer="threads")(
@@ -117,9 +118,11 @@ def fingerprint(plan: Plan) -> str:
     return digest.hexdigest()
 
 
-def record_inputs(plan: Plan, rows: Iterable[int]) -> Inputs:
-    """Name, size and hash of the files of some rows."""
-    known: dict[Path, dict[str, Any]] = {}
+def record_inputs(
+    plan: Plan, rows: Iterable[int], known: dict[Path, dict[str, Any]] | None = None
+) -> Inputs:
+    """Name, size and hash of the files of some rows; those of `known` files are not read again."""
+    known = {} if known is None else known
     entries: Inputs = []
     if not plan.scans:
         return entries
