@@ -245,7 +245,7 @@ def test_staging_one_visit_keeps_the_prior_speed(cohort, model):
 
 
 def test_prediction_mixes_the_trajectories_of_each_vertex(cohort, model):
-    predicted = model.predict(cohort)
+    predicted = model.predict(cohort, personal=False)
     stages = model.stage(cohort)
     index = cohort.subject_index
     scores = stages["speed"].to_numpy()[index] * cohort.times + stages["shift"].to_numpy()[index]

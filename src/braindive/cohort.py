@@ -258,13 +258,14 @@ class Cohort:
         rank[order] = np.arange(self.n_visits) - starts[index]
         return rank
 
-    def _take(self, visits: IntArray) -> Cohort:
+    def _take(self, visits: IntArray, subjects: np.ndarray | None = None) -> Cohort:
+        """Visits, as often as they are named, under their own or other subject ids."""
         if len(visits) == 0:
             raise CohortError("the selection holds no visit; select at least one.")
         part = object.__new__(Cohort)
         part._stored = self._stored
         part._rows = visits if self._rows is None else self._rows[visits]
-        part._subjects = _read_only(self._subjects[visits])
+        part._subjects = _read_only(self._subjects[visits] if subjects is None else subjects)
         part._times = _read_only(self._times[visits])
         part._controls = None if self._controls is None else _read_only(self._controls[visits])
         part._table = (

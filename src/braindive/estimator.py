@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 
 from braindive.checks import (
     check_assignments,
     check_cohort,
     check_count,
+    check_memory,
     check_n_clusters,
     check_spatial,
     check_variation,
@@ -26,19 +29,27 @@ from braindive.errors import (
     CohortError,
     ConvergenceWarning,
     DataWarning,
+    ModelFileError,
     NotFittedError,
     ParameterError,
 )
+from braindive.io.models import read_model, write_model
 from braindive.measurements import Unit, one_thread_per_product
-from braindive.model.arrays import Array
+from braindive.model.arrays import Array, BoolArray
 from braindive.model.convergence import Monitor
-from braindive.model.em import Parameters, State, log_densities
+from braindive.model.covariance import CorrelatedStageProblem, Covariance, is_unlike
+from braindive.model.em import Parameters, Problem, State, log_densities
+from braindive.model.influence import CurveUncertainty
+from braindive.model.marginal import StagePosterior, find_modes, integrate, refine
 from braindive.model.pooled import PooledMeans
 from braindive.model.priors import Priors
 from braindive.model.spatial import log_evidence
-from braindive.model.staging import StageProblem, fit_stages, search_shifts, shift_grid
-from braindive.model.starts import Outcome, Settings, fit_best
+from braindive.model.starts import Checkpoint, Outcome, Settings, fit_best
 from braindive.model.timeline import Timeline
+from braindive.prediction.course import Course
+from braindive.prediction.learning import learn_personal
+from braindive.prediction.personal import PersonalModel
+from braindive.preprocessing import Preprocessing
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,7 @@ class Progress:
     start: int
     n_starts: int
     state: State
+    checkpoint: Checkpoint
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,21 @@ class Internal:
     time_unit: float
     centre: float
     spread: float
+    covariance: Covariance
+    curve_uncertainty: CurveUncertainty | None
+    known: BoolArray
+    personal: PersonalModel | None = None
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Expected speeds and shifts of some subjects, in internal units, and what is behind them."""
+
+    timeline: Timeline
+    speeds: Array
+    shifts: Array
+    problem: CorrelatedStageProblem | None = None
+    posterior: StagePosterior | None = None
 
 
 class DIVE(BaseEstimator):  # type: ignore[misc]
@@ -96,8 +123,13 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         than a hundredth of it, relatively.
     priors : Priors, optional
         Priors of speeds, shifts and trajectories.
+    preprocessing : Preprocessing, optional
+        Learnt from the training cohort and applied to every cohort the model sees; predictions
+        are in its unit.
     n_jobs : int, optional
         Threads; all cores by default. Does not change the result.
+    memory : str or int, optional
+        Memory that the fit may take on top of a cohort that lies on disk, such as "2GB".
     random_state : int, RandomState or None
         Seed of the starts.
 
@@ -127,6 +159,12 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         For the choice of the number of clusters.
     cluster_names_ : (n_clusters,)
         The given labels in the order of the clusters where `assignments` are given.
+    preprocessing_ : Preprocessing or None
+        What was learnt from the training cohort before the fit.
+    space_ : Space or None
+        Where the vertices of the model lie.
+    visits_ : DataFrame
+        The table of the training cohort, with the `subject` and `time` of each visit.
 
     Examples
     --------
@@ -151,7 +189,9 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         max_iter: int = 200,
         tol: float = 1e-4,
         priors: Priors | None = None,
+        preprocessing: Preprocessing | None = None,
         n_jobs: int | None = None,
+        memory: str | int | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -163,7 +203,9 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self.max_iter = max_iter
         self.tol = tol
         self.priors = priors
+        self.preprocessing = preprocessing
         self.n_jobs = n_jobs
+        self.memory = memory
         self.random_state = random_state
 
     def fit(
@@ -172,6 +214,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         y: None = None,
         *,
         callback: Callable[[Progress], None] | None = None,
+        resume: Checkpoint | None = None,
+        client: Any = None,
     ) -> DIVE:
         """Fit the model.
 
@@ -183,6 +227,11 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             Not used; here for scikit-learn.
         callback : callable, optional
             Called with a `Progress` after each pass over the data.
+        resume : Checkpoint, optional
+            `Progress.checkpoint` of an interrupted fit of the same cohort with the same
+            parameters and seed: goes on from there to the same answer.
+        client : distributed.Client, optional
+            Dask cluster over which to spread the values.
 
         Returns
         -------
@@ -190,12 +239,16 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             The fitted model itself.
         """
         cohort = check_cohort(cohort)
+        self.preprocessing_ = None
+        if self.preprocessing is not None:
+            self.preprocessing_ = clone(self.preprocessing)
+            cohort = self.preprocessing_.fit_transform(cohort)
         settings = self._settings(cohort)
         random = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         order = cohort.canonical_order
         controls = None if cohort.controls is None else cohort.controls[order]
 
-        def report(state: State, monitor: Monitor, start: int, n_starts: int) -> None:
+        def report(state: State, monitor: Monitor, start: int, checkpoint: Checkpoint) -> None:
             if callback is not None:
                 callback(
                     Progress(
@@ -203,21 +256,30 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                         monitor.objectives[-1],
                         monitor.changes[-1],
                         start,
-                        n_starts,
+                        len(checkpoint),
                         state,
+                        checkpoint,
                     )
                 )
 
         with one_thread_per_product():
-            measurements = cohort.measurements(self.n_jobs)
+            measurements = cohort.measurements(
+                self.n_jobs, memory=check_memory(self.memory), client=client
+            )
             check_variation(measurements)
-            outcome = fit_best(measurements, _timeline(cohort), settings, controls, random, report)
+            outcome = fit_best(
+                measurements, _timeline(cohort), settings, controls, random, report, resume
+            )
         self._keep(cohort, outcome)
+        self._learn_personal(cohort)
         self._warn(outcome)
         return self
 
     def stage(self, cohort: Cohort) -> pd.DataFrame:
         """Place subjects, seen before or not, on the disease's course.
+
+        Generalised least squares on the cluster means, weighted by how the residuals of the
+        training subjects vary together; standard errors are those of that fit.
 
         Parameters
         ----------
@@ -227,27 +289,68 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         DataFrame
-            One row for each subject: `speed`, `shift`, `score` (at the first visit), `n_visits`.
+            One row for each subject: `speed`, `shift`, `score` (at the first visit), their
+            standard errors `speed_se`, `shift_se`, `score_se`, `n_visits`, and `outside`: True
+            where the score lies beyond those of the training subjects, where the curves are too
+            flat to tell it, or where the maps are like none that the model has seen.
+
+        Examples
+        --------
+        >>> import braindive as bd
+        >>> simulation = bd.simulate_cohort(n_subjects=40, n_vertices=200, random_state=0)
+        >>> model = bd.DIVE(n_clusters=3, random_state=0).fit(simulation.cohort)
+        >>> stages = model.stage(simulation.cohort.first_visits(2))
+        >>> bool((stages["score_se"] > 0).all())
+        True
         """
-        cohort = self._check_new(cohort)
-        timeline, speeds, shifts = self._stage(cohort)
+        cohort = self._prepare(self._check_new(cohort))
+        staged = self._stage(cohort)
+        timeline, speeds, shifts = staged.timeline, staged.speeds, staged.shifts
         fitted = self._internal
         scores = (timeline.scores(speeds, shifts) - fitted.centre) / fitted.spread
         user_speeds, user_shifts = _to_user_time(timeline, speeds, shifts, fitted)
+        errors, outside = np.zeros((timeline.n_subjects, 3)), np.zeros(len(speeds), dtype=bool)
+        if staged.problem is not None and staged.posterior is not None:
+            assert fitted.curve_uncertainty is not None
+            errors = np.hypot(
+                staged.posterior.standard_errors(),
+                np.sqrt(
+                    fitted.curve_uncertainty.variances(
+                        staged.problem, staged.posterior, fitted.centre, fitted.spread
+                    )
+                ),
+            )
+            errors /= fitted.spread * np.array([timeline.unit, 1.0, 1.0])
+            first, low, high = scores[timeline.starts], self.scores_.min(), self.scores_.max()
+            outside = (first < low) | (first > high) | (errors[:, 2] > np.std(self.scores_))
+            outside |= is_unlike(staged.problem, speeds, shifts)
         return pd.DataFrame(
             {
                 "speed": user_speeds,
                 "shift": user_shifts,
                 "score": scores[timeline.starts],
+                "speed_se": errors[:, 0],
+                "shift_se": errors[:, 1],
+                "score_se": errors[:, 2],
                 "n_visits": timeline.n_visits_of_subject,
+                "outside": outside,
             },
             index=pd.Index(cohort.subject_ids, name="subject"),
         )
 
     def predict(
-        self, cohort: Cohort, at: pd.Series | None = None, history: Cohort | None = None
-    ) -> Array:
+        self,
+        cohort: Cohort,
+        at: pd.Series | None = None,
+        history: Cohort | None = None,
+        *,
+        personal: bool = True,
+        return_std: bool = False,
+    ) -> Any:
         """Expected values of the cohort's visits.
+
+        The trajectory's course, as far as it proved right in the training cohort, and the
+        person's own deviations from it in the history, shrunk by how well they persist.
 
         Parameters
         ----------
@@ -256,26 +359,62 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         at : Series, optional
             Other times, indexed by subject; one row of the result for each entry.
         history : Cohort, optional
-            Earlier visits of the same subjects: staging then uses nothing but them.
+            Earlier visits of the same subjects: what is predicted then rests on nothing but them.
+        personal : bool, default True
+            Without, the prediction of the published model: the curves at the person's score.
+        return_std : bool, default False
+            Whether to return the standard deviation of a measurement around its prediction too.
 
         Returns
         -------
-        (n_visits, n_vertices)
+        (n_visits, n_vertices) array, or two of them
+
+        Examples
+        --------
+        >>> import braindive as bd
+        >>> simulation = bd.simulate_cohort(n_subjects=40, n_vertices=200, random_state=0)
+        >>> model = bd.DIVE(n_clusters=3, random_state=0).fit(simulation.cohort)
+        >>> early, late = simulation.cohort.first_visits(3), simulation.cohort.later_visits(3)
+        >>> model.predict(late, history=early).shape
+        (40, 200)
         """
         cohort = self._check_new(cohort)
-        stages = self.stage(cohort if history is None else history)
+        known = self._prepare(cohort if history is None else self._check_new(history))
         subjects = cohort.subjects if at is None else at.index.to_numpy()
         times = cohort.times if at is None else at.to_numpy(dtype=float)
-        unknown = [subject for subject in subjects if subject not in stages.index]
+        position = {subject: i for i, subject in enumerate(known.subject_ids)}
+        unknown = [subject for subject in subjects if subject not in position]
         if unknown:
             raise CohortError(
                 f"no history for subject {unknown[0]!r} ({len(unknown)} visits); leave them out."
             )
-        rows = stages.loc[subjects]
-        scores = rows["speed"].to_numpy() * times + rows["shift"].to_numpy()
-        dtype = cohort._stored.dtype
-        curves = self.trajectories_.evaluate(scores).astype(dtype)
-        return np.asarray(curves @ self.responsibilities_.T.astype(dtype))
+        rows = np.array([position[subject] for subject in subjects])
+        fitted, staged, dtype = self._internal, self._stage(known), known._stored.dtype
+        course = partial(
+            Course.of,
+            fitted.parameters.trajectories.evaluate,
+            staged.timeline,
+            staged.speeds,
+            staged.shifts,
+        )
+        future = course(rows, times)
+        unit = fitted.unit
+        if personal:
+            order = known.canonical_order
+            past = course(known.subject_index[order], known.times[order])
+            assert fitted.personal is not None
+            values, variances = fitted.personal.predict(
+                known, unit, self.responsibilities_, staged.timeline, past, future
+            )
+        else:
+            curves = (future.levels + future.changes).astype(dtype)
+            values = curves @ self.responsibilities_.T.astype(dtype)
+            noise = (fitted.parameters.noise**2).astype(dtype)
+            variances = np.broadcast_to(self.responsibilities_ @ noise, values.shape)
+        values = dtype.type(unit.offset) + dtype.type(unit.scale) * values
+        if not return_std:
+            return values
+        return values, dtype.type(unit.scale) * np.sqrt(variances)
 
     def score(self, cohort: Cohort, y: None = None) -> float:
         """Mean log-likelihood of one measurement of held-out subjects.
@@ -289,17 +428,46 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         -------
         float
         """
-        cohort = self._check_new(cohort)
-        timeline, speeds, shifts = self._stage(cohort)
+        cohort = self._prepare(self._check_new(cohort))
+        staged = self._stage(cohort)
         fitted = self._internal.parameters
         with one_thread_per_product():
             measurements = cohort.measurements(self.n_jobs, self._internal.unit)
-            curves = fitted.trajectories.evaluate(timeline.scores(speeds, shifts))
+            curves = fitted.trajectories.evaluate(
+                staged.timeline.scores(staged.speeds, staged.shifts)
+            )
             density = log_densities(measurements.project(curves), measurements.counts, fitted.noise)
         with np.errstate(divide="ignore"):
             evidence = log_evidence(density, np.log(self.responsibilities_))
         n_measured = float(measurements.counts.sum())
         return float(evidence.sum()) / n_measured - float(np.log(self._internal.unit.scale))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the fitted model as one file.
+
+        Parameters
+        ----------
+        path : path
+            For example ``fit.dive``; an existing file is replaced once the new one is complete.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import braindive as bd
+        >>> cohort = bd.simulate_cohort(n_subjects=20, n_vertices=50, random_state=0).cohort
+        >>> model = bd.DIVE(n_clusters=2, random_state=0).fit(cohort)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(os.path.join(folder, "fit.dive"))
+        ...     again = bd.load_model(os.path.join(folder, "fit.dive"))
+        >>> bool((again.stage(cohort) == model.stage(cohort)).all(axis=None))
+        True
+        """
+        if not hasattr(self, "_internal"):
+            raise NotFittedError("this DIVE is not fitted yet; call fit(cohort) first.")
+        fitted = {name: vars(self)[name] for name in sorted(vars(self)) if name.endswith("_")}
+        write_model(
+            path, self.get_params(deep=False), {**fitted, "_internal": vars(self._internal)}
+        )
 
     def _settings(self, cohort: Cohort) -> Settings:
         """Check the parameters and translate them for the model."""
@@ -338,13 +506,35 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             noise=found.noise[order],
             strength=found.strength if problem.graph is not None else 0.0,
         )
-        scores = timeline.scores(found.speeds, found.shifts)
-        centre, spread = self._standard_score(cohort, scores, timeline)
-        self._internal = Internal(found, problem.priors, unit, timeline.unit, centre, spread)
         self.responsibilities_ = np.ascontiguousarray(state.responsibilities[:, order])
         unseen = problem.measurements.counts == 0
         unseen |= self.responsibilities_.sum(axis=1) < 0.5
         self.responsibilities_[unseen] = 1 / len(order)
+        found, stages, posterior = self._refine(found, problem, ~unseen)
+        again = np.argsort(found.trajectories.midpoint, kind="stable")
+        if np.any(again != np.arange(len(again))):
+            stages, order = stages.reordered(again), order[again]
+            self.responsibilities_ = np.ascontiguousarray(self.responsibilities_[:, again])
+            found = replace(found, trajectories=found.trajectories[again], noise=found.noise[again])
+        scores = timeline.scores(found.speeds, found.shifts)
+        reference = self._reference(cohort, scores)
+        centre, spread = 0.0, 1.0 / timeline.unit
+        uncertainty = None
+        if posterior is not None:
+            centre = float(np.mean(scores[reference]))
+            spread = float(np.std(scores[reference])) or 1.0
+            uncertainty = CurveUncertainty.from_training(stages, posterior, reference)
+        self._internal = Internal(
+            found,
+            replace(problem.priors, shift=stages.shift_prior),
+            unit,
+            timeline.unit,
+            centre,
+            spread,
+            stages.covariance,
+            uncertainty,
+            ~unseen,
+        )
         self.labels_ = self.responsibilities_.argmax(axis=1)
         self.trajectories_ = found.trajectories.rescored(centre, spread).revalued(
             unit.offset, unit.scale
@@ -364,6 +554,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self.stop_reason_ = monitor.reason
         self.converged_ = monitor.reason == "converged"
         self.n_vertices_ = cohort.n_vertices
+        self.space_ = cohort.space
+        self.visits_ = cohort.table.assign(subject=cohort.subjects, time=cohort.times)
 
         assert state.log_densities is not None
         n_measured = float(problem.measurements.counts.sum())
@@ -377,51 +569,93 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self.aic_ = 2 * n_parameters - 2 * self.log_likelihood_
         self.bic_ = n_parameters * float(np.log(n_measured)) - 2 * self.log_likelihood_
 
-    def _standard_score(
-        self, cohort: Cohort, scores: Array, timeline: Timeline
-    ) -> tuple[float, float]:
-        """Mean and spread of the scores of controls, or of everybody where there are none."""
+    def _refine(
+        self, found: Parameters, problem: Problem, known: BoolArray
+    ) -> tuple[Parameters, CorrelatedStageProblem, StagePosterior | None]:
+        """Integrate stages out of the curves, and stage training subjects as new ones will be."""
+        with one_thread_per_product():
+            sums, weights = problem.measurements.pool(self.responsibilities_ * known[:, None])
+        stages = CorrelatedStageProblem(
+            PooledMeans.from_sums(sums, weights),
+            problem.timeline,
+            found.trajectories,
+            found.noise,
+            problem.priors.speed,
+            problem.priors.shift,
+            Covariance.independent(weights.mean(axis=0), found.noise),
+        )
         if not self.staging:
-            return 0.0, 1.0 / timeline.unit
-        reference = scores
-        if cohort.controls is not None:
-            controls = scores[cohort.controls[cohort.canonical_order]]
-            if len(controls) > 1 and np.std(controls) > 0:
-                reference = controls
-        return float(np.mean(reference)), float(np.std(reference)) or 1.0
+            return found, stages, None
+        stages = refine(stages, found.speeds, found.shifts, problem.box, problem.priors.trajectory)
+        staged = _staged(stages, found.shifts)
+        found = replace(
+            found,
+            trajectories=stages.trajectories,
+            speeds=staged.speeds,
+            shifts=staged.shifts,
+        )
+        return found, stages, staged.posterior
 
-    def _stage(self, cohort: Cohort) -> tuple[Timeline, Array, Array]:
-        """Internal speeds and shifts of the subjects of a cohort."""
+    def _learn_personal(self, cohort: Cohort) -> None:
+        """Learn to predict: stage everybody without their last visit and see what comes true."""
+        fitted, order = self._internal, cohort.canonical_order
+        rank = cohort._rank_in_subject()
+        counts = np.bincount(cohort.subject_index)[cohort.subject_index]
+        staged = self._stage(cohort.select(visits=rank < np.maximum(counts - 1, 1)))
+        course = Course.of(
+            fitted.parameters.trajectories.evaluate,
+            staged.timeline,
+            staged.speeds,
+            staged.shifts,
+            cohort.subject_index[order],
+            cohort.times[order],
+        )
+        timeline = _timeline(cohort, fitted.time_unit)
+        personal = learn_personal(cohort, fitted.unit, self.responsibilities_, timeline, course)
+        self._internal = replace(fitted, personal=personal)
+
+    def _reference(self, cohort: Cohort, scores: Array) -> BoolArray:
+        """Visits whose scores get mean 0 and spread 1: controls', or everybody's without them."""
+        if cohort.controls is not None:
+            controls = cohort.controls[cohort.canonical_order]
+            if controls.sum() > 1 and np.std(scores[controls]) > 0:
+                return controls
+        return np.ones(len(scores), dtype=bool)
+
+    def _stage(self, cohort: Cohort) -> Staged:
+        """Where the subjects of a cohort are, in internal units."""
         fitted = self._internal
         timeline = _timeline(cohort, fitted.time_unit)
         if not self.staging:
-            return timeline, np.ones(timeline.n_subjects), timeline.centres / timeline.unit
+            return Staged(timeline, np.ones(timeline.n_subjects), timeline.centres / timeline.unit)
         with one_thread_per_product():
             sums, weights = cohort.measurements(self.n_jobs, fitted.unit).pool(
-                self.responsibilities_
+                self.responsibilities_ * fitted.known[:, None]
             )
-        means = sums / np.maximum(weights, 1e-300)
-        problem = StageProblem(
-            PooledMeans(means, weights, np.zeros(means.shape[1])),
+        problem = CorrelatedStageProblem(
+            PooledMeans.from_sums(sums, weights),
             timeline,
             fitted.parameters.trajectories,
             fitted.parameters.noise,
             fitted.priors.speed,
             fitted.priors.shift,
+            fitted.covariance,
         )
-        speeds = np.full(timeline.n_subjects, fitted.priors.speed.mode)
-        grid = shift_grid(fitted.parameters.shifts, 101)
-        shifts = np.full(timeline.n_subjects, float(fitted.priors.shift.mean))
-        shifts = search_shifts(problem, speeds, shifts, grid)
-        return timeline, *fit_stages(problem, speeds, shifts, max_iter=100)
+        return _staged(problem, fitted.parameters.shifts)
+
+    def _prepare(self, cohort: Cohort) -> Cohort:
+        """Apply the preprocessing that was learnt in training."""
+        return cohort if self.preprocessing_ is None else self.preprocessing_.transform(cohort)
 
     def _check_new(self, cohort: Cohort) -> Cohort:
         if not hasattr(self, "_internal"):
             raise NotFittedError("this DIVE is not fitted yet; call fit(cohort) first.")
         cohort = check_cohort(cohort)
-        if cohort.n_vertices != self.n_vertices_:
+        prepared = self.preprocessing_
+        n_vertices = self.n_vertices_ if prepared is None else prepared.n_vertices_in_
+        if cohort.n_vertices != n_vertices:
             raise CohortError(
-                f"the model was fitted on {self.n_vertices_} vertices, but this cohort has "
+                f"the model was fitted on {n_vertices} vertices, but this cohort has "
                 f"{cohort.n_vertices}; use maps of the same space."
             )
         return cohort
@@ -463,6 +697,36 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                 f"the fit stopped after {self.n_iter_} iterations without converging "
                 f"({self.stop_reason_}): {advice[self.stop_reason_]}. See objective_.",
             )
+
+
+def load_model(path: str | os.PathLike[str]) -> DIVE:
+    """Load a fitted model.
+
+    Parameters
+    ----------
+    path : path
+        File that `DIVE.save` wrote. Reading it never runs code from it.
+
+    Returns
+    -------
+    DIVE
+
+    Examples
+    --------
+    >>> import braindive as bd
+    >>> bd.load_model("nowhere.dive")
+    Traceback (most recent call last):
+    braindive.errors.ModelFileError: there is no file nowhere.dive.
+    """
+    parameters, fitted = read_model(path)
+    try:
+        model = DIVE(**parameters)
+        model._internal = Internal(**fitted.pop("_internal"))
+    except TypeError as error:
+        raise ModelFileError(f"{path} does not hold a usable model ({error}).") from error
+    for name, value in fitted.items():
+        setattr(model, name, value)
+    return model
 
 
 def roi_model(labels: ArrayLike, **parameters: Any) -> DIVE:
@@ -518,6 +782,11 @@ def _warn(category: type[Warning], message: str) -> None:
 def _timeline(cohort: Cohort, unit: float | None = None) -> Timeline:
     order = cohort.canonical_order
     return Timeline.from_times(cohort.subject_index[order], cohort.times[order], unit)
+
+
+def _staged(problem: CorrelatedStageProblem, known_shifts: Array) -> Staged:
+    posterior = integrate(problem, *find_modes(problem, known_shifts))
+    return Staged(problem.timeline, *posterior.mean(), problem, posterior)
 
 
 def _to_user_time(

@@ -170,7 +170,7 @@ def bootstrap(
         )
     folder = None if checkpoint is None else Path(checkpoint)
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
+        _open(folder, model, random_state)
     seeds = np.random.SeedSequence(random_state).spawn(n)
     jobs = (delayed(_resample)(model, cohort, seed, i, folder) for i, seed in enumerate(seeds))
     curves: list[Array] = []
@@ -188,6 +188,21 @@ def bootstrap(
     mean = total / n
     spread = np.sqrt(np.maximum(squares / n - mean**2, 0.0))
     return Bootstrap(model.trajectories_, np.stack(curves), mean, spread, stays / n)
+
+
+def _open(folder: Path, model: DIVE, random_state: int) -> None:
+    """Make the folder, or see that what it keeps belongs to this model and seed."""
+    facts = np.append(model.trajectories_.to_array().ravel(), random_state)
+    path = folder / "bootstrap.npy"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        np.save(path, facts)
+        return
+    kept = np.load(path)
+    if kept.shape != facts.shape or not np.allclose(kept, facts, rtol=1e-6):
+        raise ParameterError(
+            f"{folder} keeps resamples of another model or seed; give another folder or empty it."
+        )
 
 
 def _resample(
