@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench lint clean
+.PHONY: demo test bench paper lint clean
 
 demo: $(VENV)/core
 	$(BIN)/braindive demo demo
@@ -17,6 +17,10 @@ test: $(VENV)/dev
 
 bench: $(VENV)/dev
 	$(BIN)/python benchmarks/run.py --write docs/performance.md
+
+# Every experiment of the paper, reduced; `make paper FULL=--full` for the paper's size.
+paper: $(VENV)/dev
+	$(BIN)/python evidence/run.py --output docs/evidence $(FULL)
 
 $(VENV)/python:
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'braindive needs Python 3.11 or newer: make PYTHON=python3.12')"

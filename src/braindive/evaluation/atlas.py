@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from xml.parsers.expat import ExpatError
 
 import nibabel as nib
 import numpy as np
@@ -85,7 +86,7 @@ def _read_labels(path: Path) -> IntArray:
             else np.asarray(image.dataobj).ravel()
         )
         return _from_numbers(np.asarray(data), path)
-    except (OSError, ValueError, nib.filebasedimages.ImageFileError) as error:
+    except (OSError, ValueError, ExpatError, nib.filebasedimages.ImageFileError) as error:
         raise CohortError(f"the atlas {path} cannot be read: {error}") from error
 
 

@@ -190,6 +190,7 @@ def group_test(effect: float, seed: int, n_subjects: int = 60, n_vertices: int =
         n_visits=3,
         n_vertices=n_vertices,
         group_effect=effect,
+        control_share=0.3,
         random_state=seed,
     )
     model = DIVE(3, n_init=1, tol=1e-3, random_state=seed).fit(simulation.cohort)

@@ -1,0 +1,152 @@
+"""Group comparison against scipy, and its false positives."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import braindive as bd
+from braindive.evaluation.experiments import group_test
+from braindive.evaluation.groups import holm
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    simulation = bd.simulate_cohort(
+        n_subjects=60, n_vertices=60, group_effect=1.5, control_share=0.3, random_state=0
+    )
+    return bd.DIVE(3, n_init=1, tol=1e-3, random_state=0).fit(simulation.cohort)
+
+
+def by_subject(model, values, name="group"):
+    return pd.Series(values, index=model.subjects_, name=name)
+
+
+def test_two_groups_give_the_tests_of_scipy(fitted):
+    group = np.arange(60) % 2
+    table = bd.compare_groups(fitted, by_subject(fitted, group))
+    first, last = fitted.speeds_[group == 0], fitted.speeds_[group == 1]
+    row = table.loc["speed"]
+    assert row["p_value"] == stats.mannwhitneyu(last, first).pvalue
+    assert row["mean_p_value"] == stats.ttest_ind(last, first, equal_var=False).pvalue
+    assert row["mean_1"] == pytest.approx(last.mean())
+    assert (row["n_0"], row["n_1"]) == (30, 30)
+    pooled = np.sqrt((first.var(ddof=1) + last.var(ddof=1)) / 2)
+    assert row["effect_size"] == pytest.approx((last.mean() - first.mean()) / pooled)
+    wins = np.mean(last[:, None] > first) - np.mean(last[:, None] < first)
+    assert row["rank_effect"] == pytest.approx(wins)
+
+
+def test_more_groups_give_the_tests_of_scipy(fitted):
+    group = np.array(["a", "b", "c"])[np.arange(60) % 3]
+    row = bd.compare_groups(fitted, by_subject(fitted, group)).loc["shift"]
+    parts = [fitted.shifts_[group == name] for name in "abc"]
+    assert row["test"] == "Kruskal-Wallis"
+    assert row["p_value"] == pytest.approx(stats.kruskal(*parts).pvalue)
+    assert row["mean_p_value"] == pytest.approx(stats.f_oneway(*parts).pvalue)
+
+
+def test_a_quantity_is_correlated(fitted):
+    amount = np.random.default_rng(0).normal(size=60)
+    row = bd.compare_groups(fitted, by_subject(fitted, amount)).loc["shift"]
+    assert row["test"] == "Spearman"
+    assert row["p_value"] == pytest.approx(stats.spearmanr(amount, fitted.shifts_).pvalue)
+    assert row["effect_size"] == pytest.approx(np.corrcoef(amount, fitted.shifts_)[0, 1])
+
+
+def test_a_column_of_the_training_table_names_the_groups(fitted):
+    table = bd.compare_groups(fitted, by="apoe4")
+    assert table.loc["shift", "p_value"] < 0.01
+    assert table.loc["shift", "effect_size"] > 0.5
+    assert table.attrs["by"] == "apoe4"
+
+
+def test_the_baseline_score_is_that_of_the_first_visit(fitted):
+    carriers = fitted.visits_.groupby("subject")["apoe4"].first()
+    first = fitted.visits_["time"].to_numpy() == 0
+    scores = pd.Series(fitted.scores_[first], index=fitted.visits_["subject"][first])
+    row = bd.compare_groups(fitted, by="apoe4").loc["baseline score"]
+    assert row["mean_1"] == pytest.approx(scores[carriers == 1].mean())
+
+
+def test_other_subjects_are_staged(fitted):
+    other = bd.simulate_cohort(
+        n_subjects=30, n_vertices=60, group_effect=1.5, control_share=0.3, random_state=7
+    ).cohort
+    table = bd.compare_groups(fitted, by="apoe4", cohort=other)
+    stages = fitted.stage(other)
+    carriers = other.table.groupby("participant_id")["apoe4"].first()
+    expected = stages.loc[carriers.index[carriers == 1], "shift"].mean()
+    assert table.loc["shift", "mean_1"] == pytest.approx(expected)
+
+
+def test_holm_equals_the_step_down_rule(rng):
+    p_values = rng.random(6) / 10
+    corrected = holm(pd.Series(p_values)).to_numpy()
+    for level in np.linspace(0.001, 0.5, 50):
+        rejected = set()
+        for place, index in enumerate(np.argsort(p_values)):
+            if p_values[index] > level / (6 - place):
+                break
+            rejected.add(index)
+        assert set(np.flatnonzero(corrected <= level)) == rejected
+
+
+def test_subjects_without_a_value_and_alone_in_their_group_are_counted(fitted):
+    group = np.array(["a", "b"], dtype=object)[np.arange(60) % 2]
+    group[0], group[1], group[2] = "c", None, np.nan
+    with pytest.warns(bd.DataWarning, match="2 without a value, 1 alone in group 'c'"):
+        table = bd.compare_groups(fitted, by_subject(fitted, group))
+    assert table.attrs["excluded"] == {"without a value": 2, "alone in group 'c'": 1}
+    assert table.loc["shift", "n"] == 57
+
+
+def test_a_group_of_one_and_nobody_else_is_refused(fitted):
+    group = np.array(["a"] * 59 + ["b"])
+    with pytest.raises(bd.ParameterError, match="fewer than two groups of at least two"):
+        bd.compare_groups(fitted, by_subject(fitted, group))
+
+
+def test_one_group_is_refused(fitted):
+    with pytest.raises(bd.ParameterError, match="all 60 subjects have 'group'"):
+        bd.compare_groups(fitted, by_subject(fitted, ["a"] * 60))
+
+
+def test_a_value_that_changes_between_visits_is_reported(fitted, monkeypatch):
+    visits = fitted.visits_.copy()
+    visits.loc[0, "apoe4"] = 1 - visits.loc[0, "apoe4"]
+    monkeypatch.setattr(fitted, "visits_", visits)
+    with pytest.warns(bd.DataWarning, match="changes between visits of 1 subjects"):
+        bd.compare_groups(fitted, by="apoe4")
+
+
+@pytest.mark.parametrize(
+    ("by", "message"),
+    [("apoe", "no column 'apoe'"), (pd.Series([1, 2], index=["x", "y"]), "indexed by subject")],
+)
+def test_an_unknown_column_or_index_is_refused(fitted, by, message):
+    with pytest.raises(bd.ParameterError, match=message):
+        bd.compare_groups(fitted, by)
+
+
+def test_a_model_without_staging_is_refused(cohort):
+    model = bd.no_staging_model(n_clusters=2, n_init=1, random_state=0).fit(cohort)
+    with pytest.raises(bd.ParameterError, match="without staging"):
+        bd.compare_groups(model, by="diagnosis")
+
+
+def test_groups_drawn_at_random_have_uniform_p_values(fitted):
+    rng = np.random.default_rng(0)
+    tables = [
+        bd.compare_groups(fitted, by_subject(fitted, rng.permutation(np.arange(60) % 2)))
+        for _ in range(200)
+    ]
+    for parameter in ("shift", "speed", "baseline score"):
+        p_values = [table.loc[parameter, "p_value"] for table in tables]
+        assert 0.02 <= np.mean(np.array(p_values) < 0.05) <= 0.09
+        assert stats.kstest(p_values, "uniform").pvalue > 0.001
+
+
+def test_a_simulated_cohort_without_an_effect_shows_none():
+    rows = pd.DataFrame(group_test(0.0, seed=0, n_subjects=40, n_vertices=40))
+    assert (rows["p_value"] > 0.01).all()

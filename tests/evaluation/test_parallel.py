@@ -1,0 +1,21 @@
+"""Tasks on workers."""
+
+import warnings
+
+import pytest
+
+import braindive as bd
+from braindive.evaluation.parallel import run_tasks
+
+
+def slow_start(number):
+    if number % 2:
+        warnings.warn(f"{number} did not converge", bd.ConvergenceWarning, stacklevel=1)
+    return 10 * number
+
+
+def test_results_come_in_order_and_warnings_are_counted_once():
+    with pytest.warns(bd.DataWarning) as caught:
+        results = run_tasks(slow_start, [(number,) for number in range(5)])
+    assert results == [0, 10, 20, 30, 40]
+    assert [str(warning.message) for warning in caught] == ["in 2 of 5 runs: # did not converge"]

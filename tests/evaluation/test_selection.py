@@ -1,0 +1,94 @@
+"""Choice of the number of clusters."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import braindive as bd
+from braindive.evaluation.selection import recommend_n_clusters
+
+# Which way the disease runs is not clear in every half of a small cohort; nothing here hangs on it.
+pytestmark = pytest.mark.filterwarnings("ignore:in . of .. runs. which way:braindive.DataWarning")
+
+
+@pytest.fixture(scope="module")
+def clear_cohort():
+    """Two clusters that nobody could mistake."""
+    return bd.simulate_cohort(
+        n_subjects=40,
+        n_vertices=60,
+        midpoints=(-10, 12),
+        noise=0.3,
+        midpoint_variation=1.0,
+        control_share=0.3,
+        random_state=0,
+    ).cohort
+
+
+@pytest.fixture(scope="module")
+def table(clear_cohort):
+    model = bd.DIVE(n_init=1, tol=1e-2, random_state=0)
+    return bd.select_n_clusters(
+        clear_cohort, [2, 4], model=model, n_splits=2, n_resamples=2, random_state=0
+    )
+
+
+def test_clusters_that_are_clear_are_found(table):
+    assert recommend_n_clusters(table).n_clusters == 2
+    assert table.loc[2, "rand"] > 0.95
+    assert table.loc[4, "rand"] < table.loc[2, "rand"]
+
+
+def test_criteria_are_those_of_a_fit_of_everybody(table, clear_cohort):
+    model = bd.DIVE(2, n_init=1, tol=1e-2, random_state=0).fit(clear_cohort)
+    assert table.loc[2, "aic"] == model.aic_
+    assert table.loc[2, "bic"] == model.bic_
+
+
+def test_stability_within_one_standard_error_prefers_more_clusters():
+    table = pd.DataFrame(
+        {"rand": [0.90, 0.88, 0.70], "rand_se": [0.03, 0.01, 0.01]}, index=[2, 3, 4]
+    )
+    assert recommend_n_clusters(table).n_clusters == 3
+
+
+def test_unstable_clusters_are_called_so():
+    table = pd.DataFrame({"rand": [0.3, 0.2], "rand_se": [0.01, 0.01]}, index=[2, 3])
+    assert "poorly" in recommend_n_clusters(table).reason
+
+
+def test_without_stability_unseen_subjects_decide():
+    table = pd.DataFrame(
+        {"held_out": [-1.5, -1.401, -1.4], "held_out_gap_se": [0.01, 0.002, 0.0]}, index=[2, 3, 4]
+    )
+    chosen = recommend_n_clusters(table)
+    assert chosen.n_clusters == 3
+    assert "of the best, 4" in chosen.reason
+
+
+def test_progress_counts_every_fit(clear_cohort):
+    seen = []
+    bd.select_n_clusters(
+        clear_cohort,
+        [2],
+        model=bd.DIVE(n_init=1, tol=0.1, random_state=0),
+        n_splits=2,
+        n_resamples=0,
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+
+
+@pytest.mark.parametrize(
+    ("candidates", "message"),
+    [([], "empty"), ([0, 2], "at least 1"), ([2, 100], "more than the 60 vertices")],
+)
+def test_impossible_candidates_are_refused(clear_cohort, candidates, message):
+    with pytest.raises(bd.ParameterError, match=message):
+        bd.select_n_clusters(clear_cohort, candidates)
+
+
+def test_fixed_assignments_are_refused(clear_cohort):
+    model = bd.roi_model(np.zeros(60, dtype=int))
+    with pytest.raises(bd.ParameterError, match="fixed assignments"):
+        bd.select_n_clusters(clear_cohort, [2], model=model)
