@@ -259,3 +259,10 @@ def test_memory_does_not_grow_with_the_number_of_scans(tmp_path, rng):
         )
         peaks.append(int(done.stdout) * 1024)
     assert peaks[1] - peaks[0] < 70e6
+
+
+def test_packed_cohort_can_be_written_as_files_again(tmp_path, table, surface):
+    cohort = bd.open_packed(bd.pack_cohort(table, tmp_path / "study.zarr", surface))
+    again = bd.read_cohort(bd.write_cohort(cohort, tmp_path / "again", "gifti"), surface)
+    np.testing.assert_array_equal(again.values, cohort.values[:])
+    assert again.subjects.tolist() == cohort.subjects.tolist()

@@ -11,6 +11,7 @@ import nibabel as nib
 import numpy as np
 import pandas as pd
 
+from braindive.blocks import visit_blocks
 from braindive.cohort import Cohort
 from braindive.errors import ParameterError
 from braindive.io.paths import PathLike
@@ -74,12 +75,12 @@ def write_cohort(
         table = pd.concat([table, measured.astype(object).where(~np.isnan(values))], axis=1)
     else:
         files = []
-        stems, values = _stems(table), cohort.values
-        for row, stem in enumerate(stems):
-            scan = np.asarray(values[row], dtype=np.float32)
-            files.append(_write_scan(cohort, scan, target, stem, format))
-            if progress is not None:
-                progress("write", row + 1, len(stems))
+        stems = _stems(table)
+        for visits, block in visit_blocks(cohort):
+            for stem, scan in zip(stems[visits], block, strict=True):
+                files.append(_write_scan(cohort, scan.astype(np.float32), target, stem, format))
+                if progress is not None:
+                    progress("write", len(files), len(stems))
         table = pd.concat([table, pd.DataFrame(files)], axis=1)
     # The table comes last and at once: where it is, the study is complete.
     path, unfinished = target / "cohort.tsv", target / ".cohort.tsv.partial"
