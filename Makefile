@@ -28,7 +28,7 @@ $(VENV)/python:
 	touch $@
 
 $(VENV)/core: $(VENV)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[report]"
 	touch $@
 
 $(VENV)/dev: $(VENV)/python pyproject.toml

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import dijkstra
 from sklearn.utils import check_random_state
 
@@ -66,6 +67,7 @@ def simulate_cohort(
     steepness_variation: float = 1 / 15,
     midpoint_variation: float = 11.6,
     n_patches: int | None = None,
+    labels: ArrayLike | None = None,
     noise_smoothing: int = 0,
     personal_offset: float = 0.0,
     personal_components: int | None = None,
@@ -107,6 +109,8 @@ def simulate_cohort(
         Variance of a vertex's midpoint.
     n_patches : int, optional
         Contiguous patches, dealt to the clusters in turn; by default five for each cluster.
+    labels : (n_vertices,) int, optional
+        True cluster of each vertex, 0 for the earliest, instead of patches or a random choice.
     noise_smoothing : int
         Rounds of neighbour averaging of the noise, which is then rescaled to its `noise`.
     personal_offset : float
@@ -162,8 +166,11 @@ def simulate_cohort(
     scores = speeds[subject] * times + shifts[subject]
 
     n_clusters = len(midpoints)
-    if space is None:
-        labels: IntArray = random.integers(n_clusters, size=n_vertices)
+    if labels is not None:
+        n_vertices = n_vertices if space is None else space.n_vertices
+        labels = _check_labels(labels, n_vertices, n_clusters)
+    elif space is None:
+        labels = random.integers(n_clusters, size=n_vertices)
     else:
         labels = contiguous_patches(space, n_patches or 5 * n_clusters, random) % n_clusters
     n_vertices = len(labels)
@@ -217,6 +224,20 @@ def simulate_cohort(
         table=table,
     )
     return Simulation(cohort, Truth(labels, curves, speeds, shifts, scores))
+
+
+def _check_labels(labels: ArrayLike, n_vertices: int, n_clusters: int) -> IntArray:
+    array = np.asarray(labels)
+    if array.shape != (n_vertices,) or array.dtype.kind not in "iu":
+        raise ParameterError(
+            f"labels must be {n_vertices} whole numbers, one for each vertex; got {array.dtype} of "
+            f"shape {array.shape}."
+        )
+    if array.min() < 0 or array.max() >= n_clusters:
+        raise ParameterError(
+            f"labels run from {array.min()} to {array.max()}, but there are {n_clusters} midpoints."
+        )
+    return array.astype(np.int64)
 
 
 def contiguous_patches(space: Space, n_patches: int, random: np.random.Generator) -> IntArray:

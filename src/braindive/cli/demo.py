@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from rich.table import Table
 
 import braindive as bd
 from braindive.cli.console import messages, output
+from braindive.cli.demo_disease import demo_cortex, demo_stages
 from braindive.cli.progress import fit_progress
 
 
@@ -19,13 +21,14 @@ def demo(
     folder: Annotated[Path, typer.Argument(help="Folder for the outputs.")] = Path("demo"),
     seed: Annotated[int, typer.Option(help="Seed of the simulation and of the fit.")] = 0,
 ) -> None:
-    """Simulate a cohort on a real cortex, fit DIVE, and compare with the truth.
+    """Simulate a disease on a real cortex, fit DIVE, compare with the truth, and report.
 
     Example: braindive demo demo/
     """
-    output.print("Simulating 60 people, seen yearly four times, on the fsaverage5 cortex ...")
+    output.print("Simulating 100 people, seen yearly four times, on the fsaverage5 cortex ...")
+    space = demo_cortex()
     simulation = bd.simulate_cohort(
-        n_subjects=60,
+        n_subjects=100,
         midpoints=(-1.0, -0.2, 0.6, 1.4),
         slope=-1.6,
         amplitude=-4.0,
@@ -33,8 +36,11 @@ def demo(
         shift_sd=1.0,
         mean_speed=0.2,
         midpoint_variation=0.116,
-        space="fsaverage5",
+        space=space,
+        labels=demo_stages(space),
         control_share=0.3,
+        cognition=True,
+        group_effect=0.5,
         dtype="float32",
         random_state=seed,
     )
@@ -77,7 +83,18 @@ def demo(
     curves.to_csv(folder / "trajectories.tsv", sep="\t", index=False)
     clusters = pd.DataFrame({"true_cluster": truth.labels + 1, "cluster": model.labels_ + 1})
     clusters.to_csv(folder / "clusters.tsv", sep="\t", index_label="vertex")
-    output.print(f"Wrote subjects.tsv, trajectories.tsv and clusters.tsv into {folder}/")
+    model.save(folder / "fit.dive")
+    report = bd.build_report(model, cohort).save(folder / "report.html")
+    output.print(
+        f"Wrote subjects.tsv, trajectories.tsv, clusters.tsv and fit.dive into {folder}/",
+        markup=False,
+    )
+    output.print(f"Now open the report:  {_opener()} {report}", markup=False)
+
+
+def _opener() -> str:
+    """Return the command that opens a file on this machine."""
+    return {"darwin": "open", "win32": "start"}.get(sys.platform, "xdg-open")
 
 
 def _r(x: np.ndarray, y: np.ndarray) -> float:

@@ -1,0 +1,169 @@
+"""What the report says about a fit: plain rows and numbers, taken from the model as it is."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from braindive.cohort import Cohort
+from braindive.estimator import DIVE
+from braindive.palette import cluster_colours
+from braindive.report.embedding import encode_array, plain
+from braindive.report.picture import Picture
+
+# Where a table says who and when, or where on someone's disk a scan lies.
+_NOT_SHOWN = {"participant_id", "subject", "time", "years", "path", "left", "right", "session_id"}
+_MOST_COLUMNS = 12
+_LARGEST = 65_535
+
+CITATION = (
+    "Marinescu RV, Eshaghi A, Lorenzi M, et al. DIVE: A spatiotemporal progression model of brain "
+    "pathology in neurodegenerative disorders. NeuroImage 192 (2019), 166-177."
+)
+
+
+def describe_clusters(model: DIVE) -> list[dict[str, Any]]:
+    """Curve, colour, noise and share of the vertices of each cluster."""
+    curves = model.trajectories_
+    shares = model.responsibilities_.mean(axis=0)
+    fixed = model.assignments is not None
+    return [
+        {
+            "name": str(model.cluster_names_[k]) if fixed else f"Area {k + 1}",
+            "colour": colour,
+            "amplitude": curves.amplitude[k],
+            "steepness": curves.steepness[k],
+            "midpoint": curves.midpoint[k],
+            "baseline": curves.baseline[k],
+            "noise": model.noise_[k],
+            "share": shares[k],
+        }
+        for k, colour in enumerate(cluster_colours(len(curves)))
+    ]
+
+
+def describe_range(model: DIVE) -> dict[str, float]:
+    """Scores along which the slider runs: nearly everybody's."""
+    low, high = np.quantile(model.scores_, [0.005, 0.995])
+    margin = 0.05 * (high - low) or 1.0
+    return {"low": float(low - margin), "high": float(high + margin)}
+
+
+def describe_picture(model: DIVE, picture: Picture) -> dict[str, Any]:
+    """Geometry and membership of each point; the page computes every frame from them."""
+    measured = picture.columns >= 0
+    steps = np.zeros((len(picture.columns), len(model.noise_)), dtype=np.uint16)
+    steps[measured] = np.round(model.responsibilities_[picture.columns[measured]] * _LARGEST)
+    return {
+        "kind": picture.kind,
+        "note": picture.note,
+        "measured": encode_array(measured, "uint8"),
+        "probabilities": encode_array(steps, "uint16"),
+        **picture.content,
+    }
+
+
+def describe_people(model: DIVE, cohort: Cohort | None) -> dict[str, Any]:
+    """One row per person: stage, speed and what the cohort's table says of the first visit."""
+    visits = model.visits_.reset_index(drop=True)
+    rows = visits.assign(score=model.scores_).sort_values("time", kind="stable")
+    position = {subject: row for row, subject in enumerate(model.subjects_.tolist())}
+    order = [position[subject] for subject in rows["subject"].tolist()]
+    scores: list[list[float]] = [[] for _ in position]
+    first: list[int] = [-1] * len(position)
+    for row, label, score in zip(order, rows.index, rows["score"].tolist(), strict=True):
+        scores[row].append(score)
+        first[row] = label if first[row] < 0 else first[row]
+
+    columns: dict[str, list[Any]] = {
+        "Person": [str(subject) for subject in model.subjects_.tolist()],
+        "Score": [each[0] for each in scores],
+        "Speed": plain(model.speeds_),
+        "Shift": plain(model.shifts_),
+        "Visits": [len(each) for each in scores],
+    }
+    if cohort is not None:
+        stages = model.stage(cohort).reindex(model.subjects_)
+        columns["Score ±"] = plain(stages["score_se"].to_numpy())
+    table = visits.loc[first]
+    shown = [name for name in table.columns if str(name) not in _NOT_SHOWN]
+    for name in shown[:_MOST_COLUMNS]:
+        heading = str(name)
+        columns[f"{heading} (table)" if heading in columns else heading] = plain(
+            table[name].astype(object).where(table[name].notna(), None).tolist()
+        )
+    return {"columns": [{"name": n, "cells": cells} for n, cells in columns.items()], "at": scores}
+
+
+def describe_facts(model: DIVE) -> list[tuple[str, str]]:
+    """What was fitted and on whom, in words."""
+    visits = model.visits_
+    follow_up = visits.groupby("subject")["time"].agg(np.ptp)
+    space = model.space_
+    facts = [
+        ("People", f"{len(model.subjects_):,}"),
+        ("Visits", f"{len(model.scores_):,}"),
+        ("Follow-up", f"{follow_up.median():.1f} years (median)"),
+        ("Places", f"{model.n_vertices_:,}" + (f" on {space.name}" if space is not None else "")),
+        ("Areas", f"{len(model.noise_)}"),
+    ]
+    if "diagnosis" in visits:
+        last = visits.sort_values("time", kind="stable").groupby("subject")["diagnosis"].last()
+        counts = last.astype(str).value_counts()
+        facts.append(("Diagnosis", ", ".join(f"{n} {name}" for name, n in counts.items())))
+    return facts
+
+
+def describe_warnings(model: DIVE) -> list[str]:
+    """What a reader should know before trusting the fit."""
+    found = []
+    if not model.converged_:
+        found.append(
+            f"The fit stopped after {model.n_iter_} passes without converging "
+            f"({model.stop_reason_})."
+        )
+    empty = int((model.responsibilities_.sum(axis=0) < 0.5).sum())
+    if empty:
+        found.append(f"{empty} of {len(model.noise_)} areas are empty; use fewer clusters.")
+    vague = float((model.responsibilities_.max(axis=1) < 0.5).mean())
+    if vague > 0.1:
+        found.append(f"{vague:.0%} of the places belong to no area with more than 50% probability.")
+    if model.staging and model.visits_["subject"].is_unique:
+        found.append("Every person has one visit: speeds come from the prior.")
+    return found
+
+
+def describe_fit(model: DIVE) -> list[tuple[str, str]]:
+    """How the fit ended."""
+    return [
+        ("Ended", f"{model.stop_reason_} after {model.n_iter_} passes"),
+        ("Log-likelihood", f"{model.log_likelihood_:,.1f}"),
+        ("AIC", f"{model.aic_:,.1f}"),
+        ("BIC", f"{model.bic_:,.1f}"),
+        ("Spatial strength", f"{model.spatial_strength_:.3g}"),
+    ]
+
+
+def describe_settings(model: DIVE) -> list[tuple[str, str]]:
+    """Parameters of the model, long lists cut short."""
+    rows = []
+    for name, value in model.get_params(deep=False).items():
+        if isinstance(value, (np.ndarray, list, tuple, pd.Series)):
+            value = f"{len(value):,} given labels"
+        rows.append((name, str(value)))
+    return rows
+
+
+def describe_versions() -> list[tuple[str, str]]:
+    """Versions with which the report was written."""
+    rows = [("python", platform.python_version())]
+    for name in ("braindive", "numpy", "scipy", "scikit-learn", "nilearn", "plotly"):
+        try:
+            rows.append((name, version(name)))
+        except PackageNotFoundError:
+            continue
+    return rows

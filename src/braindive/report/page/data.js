@@ -1,0 +1,133 @@
+"use strict";
+// What the model found, decoded once. Everything on the page is computed from it.
+
+const report = JSON.parse(document.getElementById("report-data").textContent);
+const byId = (id) => document.getElementById(id);
+
+function decode(text, Type) {
+  const letters = atob(text), bytes = new Uint8Array(letters.length);
+  for (let at = 0; at < bytes.length; at++) bytes[at] = letters.charCodeAt(at);
+  return new Type(bytes.buffer);
+}
+
+const clusters = report.clusters;
+const range = report.range;
+
+const rise = (cluster, score) =>
+  1 / (1 + Math.exp(-cluster.steepness * (score - cluster.midpoint)));
+const curveValue = (cluster, score) =>
+  cluster.amplitude * rise(cluster, score) + cluster.baseline;
+const curveSlope = (cluster, score) => {
+  const g = rise(cluster, score);
+  return cluster.amplitude * cluster.steepness * g * (1 - g);
+};
+
+const show = (number) => {
+  if (number === null || !Number.isFinite(number)) return "";
+  if (Number.isInteger(number) && Math.abs(number) < 1e6) return String(number);
+  return String(number.toPrecision(3)).replace(/e\+?/, " × 10^");
+};
+
+// Membership of each point that is drawn, rows summing to 1.
+const points = report.picture && (() => {
+  const measured = decode(report.picture.measured, Uint8Array);
+  const steps = decode(report.picture.probabilities, Uint16Array);
+  const size = measured.length, count = clusters.length;
+  const share = new Float32Array(size * count);
+  const label = new Int16Array(size).fill(-1);
+  const confidence = new Float32Array(size);
+  for (let point = 0; point < size; point++) {
+    if (!measured[point]) continue;
+    let sum = 0, best = 0;
+    for (let k = 0; k < count; k++) {
+      const step = steps[point * count + k];
+      sum += step;
+      if (step > steps[point * count + best]) best = k;
+    }
+    for (let k = 0; k < count; k++) {
+      share[point * count + k] = steps[point * count + k] / sum;
+    }
+    label[point] = best;
+    confidence[point] = share[point * count + best];
+  }
+  return { size, share, label, confidence };
+})();
+
+const mixture = (perCluster, point) =>
+  perCluster.reduce((sum, value, k) => sum + value * points.share[point * clusters.length + k], 0);
+
+// Colours: lightness falls along each ramp, so that it reads without hue as well.
+const wall = [176, 172, 166];
+const ramps = {
+  burden: ["#f1ebe1", "#f4cf93", "#ea9560", "#c44862", "#7c2363", "#3b1147"],
+  certainty: ["#f1ebe1", "#b9d3d3", "#5f9fae", "#256b86", "#0c3a57"],
+};
+const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+const hexOf = (rgb) => "#" + rgb.map((x) => Math.round(x).toString(16).padStart(2, "0")).join("");
+
+function rampTable(stops) {
+  const colours = stops.map(channels);
+  return Array.from({ length: 256 }, (_, step) => {
+    const at = (step / 255) * (colours.length - 1);
+    const low = Math.min(Math.floor(at), colours.length - 2);
+    return colours[low].map((x, c) => x + (at - low) * (colours[low + 1][c] - x));
+  });
+}
+const tables = { burden: rampTable(ramps.burden), certainty: rampTable(ramps.certainty) };
+const clusterColours = clusters.map((cluster) => channels(cluster.colour));
+
+// What can be shown. Pathology is dark: where curves fall, low values are.
+const falling = clusters.reduce((sum, c) => sum + c.amplitude * c.share, 0) < 0;
+const modes = {
+  value: { of: curveValue, text: "Expected value at this score" },
+  change: {
+    of: (cluster, score) => curveValue(cluster, score) - curveValue(cluster, range.low),
+    text: "Expected change since the start of the scale",
+  },
+  rate: { of: curveSlope, text: "Expected change per unit of score at this score" },
+  cluster: { text: "Most probable area, from the earliest (1) to the latest" },
+  confidence: { text: "Probability of the most probable area" },
+};
+for (const mode of [modes.value, modes.change, modes.rate]) {
+  let low = Infinity, high = -Infinity;
+  for (let step = 0; step <= 200; step++) {
+    const score = range.low + ((range.high - range.low) * step) / 200;
+    for (const cluster of clusters) {
+      const value = mode.of(cluster, score);
+      low = Math.min(low, value);
+      high = Math.max(high, value);
+    }
+  }
+  Object.assign(mode, { low, high: high > low ? high : low + 1 });
+}
+Object.assign(modes.confidence, { low: 0, high: 1 });
+
+// Place of each point on its ramp, 0 to 1; the number of its area in cluster mode; -1: no data.
+function levels(name, score) {
+  const mode = modes[name], out = new Float32Array(points.size), count = clusters.length;
+  if (name === "cluster") return Float32Array.from(points.label);
+  if (name === "confidence") {
+    return out.map((_, point) => (points.label[point] < 0 ? -1 : points.confidence[point]));
+  }
+  const perCluster = clusters.map((cluster) => {
+    const at = (mode.of(cluster, score) - mode.low) / (mode.high - mode.low);
+    return falling ? 1 - at : at;
+  });
+  for (let point = 0; point < points.size; point++) {
+    if (points.label[point] < 0) {
+      out[point] = -1;
+      continue;
+    }
+    let sum = 0;
+    for (let k = 0; k < count; k++) sum += points.share[point * count + k] * perCluster[k];
+    out[point] = Math.min(Math.max(sum, 0), 1);
+  }
+  return out;
+}
+
+const tableOf = (name) => tables[name === "confidence" ? "certainty" : "burden"];
+
+function colourOf(name, level) {
+  if (level < 0) return wall;
+  return name === "cluster" ? clusterColours[level] : tableOf(name)[Math.round(level * 255)];
+}

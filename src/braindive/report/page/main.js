@@ -1,0 +1,132 @@
+// What is chosen, and who has to know.
+
+const state = { score: range.low, mode: "value", point: null, cluster: null, person: null };
+const slider = byId("score"), play = byId("play");
+const brain = points && makeBrain((point) => choose({ point, cluster: Math.max(points.label[point], 0) }));
+const curves = makeCurves((score) => choose({ score }), (cluster) => choose({ cluster, point: null }));
+let people = null; // made after the first picture
+
+function choose(change) {
+  Object.assign(state, change);
+  state.score = Math.min(Math.max(state.score, range.low), range.high);
+  slider.value = String(state.score);
+  byId("score-shown").textContent = show(state.score);
+  slider.setAttribute("aria-valuetext", show(state.score));
+  if (brain && ("score" in change || "mode" in change)) {
+    brain.show(state.mode, levels(state.mode, state.score));
+  }
+  curves.show(state);
+  if (people && "person" in change) people.show(state);
+  showAreas();
+  showChoices();
+}
+
+function showAreas() {
+  for (const row of byId("areas").tBodies[0].rows) {
+    const index = Number(row.dataset.cluster), cluster = clusters[index];
+    row.querySelector(".midpoint").textContent = show(cluster.midpoint);
+    row.querySelector(".value").textContent = show(curveValue(cluster, state.score));
+    row.querySelector(".rate").textContent = show(curveSlope(cluster, state.score));
+    row.classList.toggle("chosen", index === state.cluster);
+  }
+}
+
+function showChoices() {
+  if (state.point !== null) {
+    const now = (of) => show(mixture(clusters.map((c) => of(c, state.score)), state.point));
+    byId("place").textContent = points.label[state.point] < 0
+      ? `${brain.describe(state.point)}: not measured.`
+      : `${brain.describe(state.point)}: ${clusters[state.cluster].name}, ` +
+        `${Math.round(100 * points.confidence[state.point])}% sure. Expected value ` +
+        `${now(curveValue)}, rate ${now(curveSlope)} at score ${show(state.score)}.`;
+  } else if (state.cluster !== null) {
+    byId("place").textContent = `${clusters[state.cluster].name}: expected value ` +
+      `${show(curveValue(clusters[state.cluster], state.score))} at score ${show(state.score)}.`;
+  }
+  byId("person").textContent = state.person === null ? "" : people.describe(state.person);
+}
+
+function showScale() {
+  const mode = modes[state.mode], bar = byId("scale-bar"), isCluster = state.mode === "cluster";
+  const colours = isCluster ? clusters.map((c) => c.colour) : tableOf(state.mode).filter((_, i) => i % 15 === 0).map(hexOf);
+  const reversed = !isCluster && state.mode !== "confidence" && falling;
+  bar.style.background = isCluster
+    ? `linear-gradient(to right, ${colours.flatMap((c, k) => [`${c} ${(100 * k) / colours.length}%`, `${c} ${(100 * (k + 1)) / colours.length}%`])})`
+    : `linear-gradient(to right, ${colours})`;
+  const ends = isCluster ? ["earliest", "latest"] : [mode.low, mode.high].map(show);
+  if (reversed) ends.reverse();
+  [byId("scale-low").textContent, byId("scale-high").textContent] = ends;
+  byId("scale-text").textContent = `${mode.text}.`;
+}
+
+let frameRequest = 0;
+function stop() {
+  cancelAnimationFrame(frameRequest);
+  frameRequest = 0;
+  play.setAttribute("aria-pressed", "false");
+  play.lastChild.textContent = " Play";
+  play.firstChild.textContent = "▶";
+}
+function start() {
+  const seconds = 10, from = state.score >= range.high - 1e-9 ? range.low : state.score;
+  let begun = null;
+  play.setAttribute("aria-pressed", "true");
+  play.lastChild.textContent = " Pause";
+  play.firstChild.textContent = "❚❚";
+  const step = (now) => {
+    begun = begun === null ? now : begun;
+    const score = from + ((range.high - range.low) * (now - begun)) / (1000 * seconds);
+    choose({ score });
+    if (score >= range.high) stop();
+    else frameRequest = requestAnimationFrame(step);
+  };
+  frameRequest = requestAnimationFrame(step);
+}
+
+slider.min = String(range.low);
+slider.max = String(range.high);
+slider.step = String((range.high - range.low) / 200);
+slider.addEventListener("input", () => {
+  stop();
+  choose({ score: Number(slider.value) });
+});
+play.addEventListener("click", () => (frameRequest ? stop() : start()));
+for (const row of byId("areas").tBodies[0].rows) {
+  row.addEventListener("click", () => choose({ cluster: Number(row.dataset.cluster), point: null }));
+}
+drawObjective();
+// Open half-way: a brain with something to see on it.
+const opening = clusters.map((c) => c.midpoint).sort((a, b) => a - b)[Math.floor((clusters.length - 1) / 2)];
+choose({ score: opening });
+if (brain) {
+  showScale();
+  performance.mark("first-picture");
+  byId("modes").addEventListener("change", (event) => {
+    choose({ mode: event.target.value });
+    showScale();
+  });
+  for (const button of document.querySelectorAll("[data-view]")) {
+    button.addEventListener("click", () => brain.look({ view: button.dataset.view }));
+  }
+  if (byId("shape")) byId("shape").addEventListener("change", (event) => brain.look({ shape: event.target.value }));
+}
+// The page is painted first: a long table and the viewer's source take a while.
+function afterFirstPaint(then) {
+  const once = () => {
+    observer.disconnect();
+    clearTimeout(timer);
+    setTimeout(then);
+  };
+  const observer = new PerformanceObserver(once);
+  observer.observe({ type: "paint", buffered: true });
+  const timer = setTimeout(once, 3000); // a page in the background is not painted
+}
+afterFirstPaint(() => {
+  people = makePeople((person) => {
+    stop();
+    choose({ person, score: report.people.at[person][0] });
+  });
+  if (!brain) return;
+  if (document.readyState === "complete") brain.startViewer();
+  else window.addEventListener("load", brain.startViewer);
+});

@@ -1,0 +1,229 @@
+"""Where each vertex or voxel of a model is drawn in the report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+from nibabel.orientations import apply_orientation, io_orientation
+
+from braindive.model.arrays import Array, IntArray
+from braindive.report.embedding import encode_array
+from braindive.space import Hemisphere, Space, Surface, Volume
+
+# fsLR-32k is shown as it is; anything finer is more than a page needs.
+MOST_VERTICES = 33_000
+# fsaverage and fsaverage6 begin with the vertices of fsaverage5.
+_COARSE = 10_242
+_N_SLICES = 12
+_SLICES_IN_ROW = 4
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What the page draws.
+
+    Parameters
+    ----------
+    kind : {"surface", "volume"}
+        Meshes that can be turned, or slices.
+    columns : (n_points,) int
+        Column of the model for each point that is drawn; -1 where nothing was measured.
+    content : dict
+        Geometry for the page.
+    note : str
+        What to tell the reader about the picture, or nothing.
+    """
+
+    kind: str
+    columns: IntArray
+    content: dict[str, Any]
+    note: str = ""
+
+
+def draw_space(space: Space | None) -> Picture | None:
+    """Choose points and geometry for a space; None where there is nothing to look at.
+
+    Parameters
+    ----------
+    space : Space or None
+        Where the model was fitted.
+
+    Returns
+    -------
+    Picture or None
+
+    Examples
+    --------
+    >>> import braindive as bd
+    >>> from braindive.report.picture import draw_space
+    >>> draw_space(bd.load_space("fsaverage5")).columns.shape
+    (20484,)
+    """
+    if isinstance(space, Surface):
+        return _draw_surface(space)
+    if isinstance(space, Volume):
+        return _draw_volume(space)
+    return None
+
+
+def _draw_surface(space: Surface) -> Picture:
+    parts, columns, offset, notes = [], [], 0, []
+    for part in space.hemispheres:
+        column = np.full(part.n_mesh, -1, dtype=np.int64)
+        column[part.mask] = offset + np.arange(part.n_measured)
+        offset += part.n_measured
+        if _is_fsaverage(part, space.name):
+            kept: IntArray = np.arange(_COARSE)
+            shapes = {name: _fsaverage5(file, part.side) for name, file in _SHAPES.items()}
+            faces = _fsaverage5_faces(part.side)
+        else:
+            kept, faces = thin_mesh(part.coordinates, part.faces, MOST_VERTICES)
+            shapes = {"Surface": part.coordinates[kept]}
+        if len(kept) < part.n_mesh:
+            notes.append(
+                f"The {part.side} hemisphere has {part.n_mesh:,} vertices; {len(kept):,} of them "
+                "are drawn."
+            )
+        columns.append(column[kept])
+        parts.append((part.side, kept, shapes, faces))
+    content = {
+        "parts": [
+            {"side": side, "size": len(kept), "faces": encode_array(faces, "uint16")}
+            for side, kept, _, faces in parts
+        ],
+        "shapes": {
+            name: _encode_shape([(side, shapes[name]) for side, _, shapes, _ in parts])
+            for name in parts[0][2]
+        },
+        "vertices": [encode_array(kept, "uint32") for _, kept, _, _ in parts],
+    }
+    return Picture("surface", np.concatenate(columns), content, " ".join(notes))
+
+
+_SHAPES = {"Folded": "pial", "Inflated": "infl"}
+
+
+def _is_fsaverage(part: Hemisphere, name: str) -> bool:
+    """Whether the mesh begins with fsaverage5's vertices, seen from its sphere or its name."""
+    if part.n_mesh not in (_COARSE, 40_962, 163_842):
+        return False
+    first = part.coordinates[:_COARSE]
+    lengths = np.linalg.norm(first, axis=1, keepdims=True)
+    if not np.allclose(lengths, lengths[0], rtol=1e-2):
+        return name.startswith("fsaverage")
+    return bool(np.allclose(first / lengths, _fsaverage5("sphere", part.side) / 100, atol=0.02))
+
+
+def _read_fsaverage5(name: str, side: str) -> tuple[Array, IntArray]:
+    path = files("nilearn.datasets") / "data" / "fsaverage5" / f"{name}_{side}.gii.gz"
+    image: Any = nib.load(Path(str(path)))
+    points, triangles = image.agg_data(("pointset", "triangle"))
+    return points, triangles
+
+
+def _fsaverage5(name: str, side: str) -> Array:
+    return _read_fsaverage5(name, side)[0]
+
+
+def _fsaverage5_faces(side: str) -> IntArray:
+    return _read_fsaverage5("pial", side)[1]
+
+
+def _encode_shape(parts: list[tuple[str, Array]]) -> dict[str, Any]:
+    """Coordinates of all hemispheres as 16-bit numbers, side by side where they would overlap."""
+    moved = []
+    for side, points in parts:
+        placed = np.array(points, dtype=float)
+        if len(parts) == 2:
+            edge = placed[:, 0].max() if side == "left" else placed[:, 0].min()
+            inside = edge > 1.5 if side == "left" else edge < -1.5
+            placed[:, 0] -= edge + (2.0 if side == "left" else -2.0) if inside else 0.0
+        moved.append(placed)
+    everything = np.concatenate(moved)
+    centre = (everything.max(axis=0) + everything.min(axis=0)) / 2
+    radius = float(np.abs(everything - centre).max()) or 1.0
+    steps = np.round((everything - centre) / radius * 32_767)
+    return {"points": encode_array(steps, "int16"), "radius": radius}
+
+
+def thin_mesh(points: Array, faces: IntArray, most: int) -> tuple[IntArray, IntArray]:
+    """Fewer vertices and the triangles between them: one vertex for each cell of a grid.
+
+    Parameters
+    ----------
+    points : (n, 3)
+        Where each vertex lies.
+    faces : (m, 3) int
+        Triangles.
+    most : int
+        Most vertices to keep.
+
+    Returns
+    -------
+    kept : (k,) int
+        Vertices that stay.
+    faces : (j, 3) int
+        Triangles between them, counted within `kept`.
+
+    Examples
+    --------
+    >>> import braindive as bd
+    >>> from braindive.report.picture import thin_mesh
+    >>> part = bd.load_space("fsaverage5-left").hemispheres[0]
+    >>> kept, faces = thin_mesh(part.coordinates, part.faces, 2000)
+    >>> 1000 < len(kept) <= 2000
+    True
+    """
+    if len(points) <= most:
+        return np.arange(len(points)), faces
+    low, extent = points.min(axis=0), float(np.ptp(points, axis=0).max()) or 1.0
+    # A surface fills about n^2 of n^3 cells: make the grid coarser until few enough are in use.
+    n_cells = float(np.sqrt(most))
+    while True:
+        cell = np.floor((points - low) / extent * n_cells).astype(np.int64)
+        _, group = np.unique(cell, axis=0, return_inverse=True)
+        group = group.ravel()
+        if group.max() < most:
+            break
+        n_cells *= 0.95
+    sizes = np.bincount(group)
+    centres = np.stack([np.bincount(group, axis) / sizes for axis in points.T], axis=1)
+    away = np.linalg.norm(points - centres[group], axis=1)
+    order = np.lexsort((away, group))
+    kept = order[np.searchsorted(group[order], np.arange(len(sizes)))]
+    corners = group[faces]
+    whole = (corners != np.roll(corners, 1, axis=1)).all(axis=1)
+    return kept, corners[whole]
+
+
+def _draw_volume(space: Volume) -> Picture:
+    """Axial slices, evenly spaced through the mask, laid out in rows."""
+    numbers = np.full(space.mask.shape, -1.0)
+    numbers[space.mask] = np.arange(space.n_vertices)
+    upright = apply_orientation(numbers, io_orientation(space.affine)).astype(np.int64)
+    heights = np.flatnonzero((upright >= 0).any(axis=(0, 1)))
+    chosen = np.unique(heights[np.linspace(0, len(heights) - 1, _N_SLICES + 2).astype(int)[1:-1]])
+    within = [np.flatnonzero((upright >= 0).any(axis=others)) for others in ((1, 2), (0, 2))]
+    left, back = (int(axis[0]) for axis in within)
+    width, depth = (int(axis[-1] - axis[0]) + 3 for axis in within)
+    places, columns = [], []
+    for index, height in enumerate(chosen):
+        x, y = np.nonzero(upright[:, :, height] >= 0)
+        row, column = divmod(index, _SLICES_IN_ROW)
+        places.append(
+            np.stack([column * width + x - left + 1, row * depth + depth - 2 - (y - back)], axis=1)
+        )
+        columns.append(upright[x, y, height])
+    n_rows = -(-len(chosen) // _SLICES_IN_ROW)
+    content = {
+        "width": width * min(len(chosen), _SLICES_IN_ROW),
+        "height": depth * n_rows,
+        "places": encode_array(np.concatenate(places), "uint16"),
+    }
+    note = f"{len(chosen)} axial slices from below to above; the right side is on the right."
+    return Picture("volume", np.concatenate(columns), content, note)

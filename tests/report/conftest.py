@@ -1,0 +1,52 @@
+"""Models whose fitted attributes are set by hand, so that the report's truth is known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import braindive as bd
+
+
+def made_up_model(space, n_clusters=3, n_subjects=12, n_visits=2, names=None, extra=None, seed=0):
+    """A fitted DIVE made of chosen numbers: areas run from front to back where there is a space."""
+    random = np.random.default_rng(seed)
+    n_vertices = space.n_vertices if space is not None else 50
+    if isinstance(space, bd.Surface):
+        along = np.concatenate([part.coordinates[part.mask, 1] for part in space.hemispheres])
+    else:
+        along = np.arange(n_vertices, dtype=float)
+    labels = np.argsort(np.argsort(along)) * n_clusters // n_vertices
+    noise = random.dirichlet(np.full(n_clusters, 0.3), size=n_vertices)
+    model = bd.DIVE(n_clusters=n_clusters, random_state=0)
+    model.responsibilities_ = 0.8 * np.eye(n_clusters)[labels] + 0.2 * noise
+    model.labels_ = model.responsibilities_.argmax(axis=1)
+    model.trajectories_ = bd.Trajectories(
+        random.uniform(-4.5, -3.5, n_clusters),
+        random.uniform(4.0, 6.0, n_clusters),
+        np.linspace(-1.5, 1.5, n_clusters),
+        random.uniform(-0.2, 0.2, n_clusters),
+    )
+    model.noise_ = random.uniform(0.5, 1.5, n_clusters)
+    subjects = names or [f"sub-{i:04d}" for i in range(n_subjects)]
+    model.subjects_ = np.array(subjects, dtype=object)
+    model.speeds_ = random.gamma(6.0, 0.05, n_subjects)
+    model.shifts_ = random.normal(0.0, 1.0, n_subjects)
+    subject = np.repeat(np.arange(n_subjects), n_visits)
+    times = np.tile(np.arange(float(n_visits)), n_subjects)
+    model.scores_ = model.speeds_[subject] * times + model.shifts_[subject]
+    table = {"participant_id": model.subjects_[subject], "diagnosis": "patient", "MMSE": 27.0}
+    for name, value in (extra or {}).items():
+        table[name] = value
+    model.visits_ = pd.DataFrame(table).assign(subject=model.subjects_[subject], time=times)
+    model.spatial_strength_ = 2.5
+    model.objective_ = -1e5 / np.arange(1.0, 9.0)
+    model.n_iter_, model.converged_, model.stop_reason_ = 8, True, "converged"
+    model.log_likelihood_, model.aic_, model.bic_ = -12345.6, 24700.0, 24800.0
+    model.cluster_names_ = np.arange(n_clusters)
+    model.n_vertices_, model.space_ = n_vertices, space
+    return model
+
+
+@pytest.fixture(scope="session")
+def make_model():
+    return made_up_model
