@@ -288,7 +288,11 @@ def test_a_fit_resumed_at_any_pass_ends_the_same_to_the_last_bit(study, tmp_path
     if holes:
         values[np.random.default_rng(0).random(values.shape) < 0.1] = np.nan
     cohort = bd.Cohort(
-        values, subjects=study.subjects, times=study.times, graph=study.graph, table=study.table
+        values,
+        subjects=study.subjects,
+        times=study.times,
+        controls=study.controls,
+        graph=study.graph,
     )
     model = bd.DIVE(3, spatial=spatial, random_state=1, n_init=3, max_iter=7, tol=1e-12)
     paths = []
