@@ -67,7 +67,7 @@ trajectories they are of midpoints, as in the supplement.
 
 *A, B: error in scores and midpoints with closer trajectories. C, D: the same with fewer subjects.
 E, F: agreement, its ceiling and the paper's numbers. {size.repeats} repeats; bars are one standard
-deviation.*
+deviation. With fewer subjects the sum over visits has fewer terms: see the error per visit below.*
 
 The largest distance of the mean agreement from the mean ceiling is {worst:.3f}.
 
@@ -296,7 +296,14 @@ workers.
 
 
 def _recovery_table(frame: pd.DataFrame, step: str) -> pd.DataFrame:
-    columns = ["agreement", "ceiling", "score_error", "midpoint_error", "correlation"]
+    columns = [
+        "agreement",
+        "ceiling",
+        "score_error",
+        "score_error_per_visit",
+        "midpoint_error",
+        "correlation",
+    ]
     table = frame.groupby(step)[columns].mean().sort_index(ascending=False)
     table.insert(2, "below ceiling", table["ceiling"] - table["agreement"])
     return table

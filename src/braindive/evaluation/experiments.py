@@ -222,7 +222,8 @@ def recovery(simulation: Simulation, model: DIVE) -> Row:
     -------
     dict
         `agreement` of the clusters; its `ceiling`; `score_error` and `midpoint_error`, sums of
-        squared differences over visits and over clusters; `correlation` of the scores.
+        squared differences over visits and over clusters; `score_error_per_visit`, their mean;
+        `correlation` of the scores.
 
     Examples
     --------
@@ -237,11 +238,13 @@ def recovery(simulation: Simulation, model: DIVE) -> Row:
     truth = simulation.truth
     matching = match_clusters(model, truth.labels)
     slope, offset = np.polyfit(model.scores_, truth.scores, 1)
+    misses = slope * model.scores_ + offset - truth.scores
     midpoints = slope * model.trajectories_.midpoint[matching.permutation] + offset
     return {
         "agreement": matching.agreement,
         "ceiling": ceiling(simulation),
-        "score_error": float(np.sum((slope * model.scores_ + offset - truth.scores) ** 2)),
+        "score_error": float(np.sum(misses**2)),
+        "score_error_per_visit": float(np.mean(misses**2)),
         "midpoint_error": float(np.sum((midpoints - truth.trajectories.midpoint) ** 2)),
         "correlation": float(np.corrcoef(model.scores_, truth.scores)[0, 1]),
     }
