@@ -20,7 +20,8 @@ from braindive.model.marginal import StagePosterior
 _FALSE_ALARMS = 0.05
 # Share of the prior's spread of speeds that is left, from which on follow-up is called short.
 _UNINFORMED = 0.9
-# Share of a sigmoid's range that the data must show.
+# Share of a sigmoid's range that the bulk of the scores must show, and what the bulk is.
+_BULK = (0.02, 0.98)
 _SHOWN = 0.5
 # Bins of the score in which a curve is compared with the residuals' means.
 _BINS = 8
@@ -95,14 +96,12 @@ def goodness_of_fit(model: DIVE, cohort: Cohort) -> GoodnessOfFit:
         raise ParameterError(
             "goodness_of_fit needs a model with staging; this one has staging=False."
         )
-    staged, fitted = model._stage(cohort), model._internal
+    staged, fitted = model._place(cohort), model._internal
     problem, speeds, shifts = staged.problem, staged.speeds, staged.shifts
-    assert problem is not None
-    assert staged.posterior is not None
     scores = staged.timeline.scores(speeds, shifts)
     with one_thread_per_product():
         measurements = cohort.measurements(model.n_jobs, fitted.unit)
-        curves = fitted.parameters.trajectories.evaluate(scores)
+        curves = model._placing.trajectories.evaluate(scores)
         distances = measurements.project(curves)
         known = model.responsibilities_ * fitted.known[:, None]
         squares = measurements.sum_residuals(curves, known, 2)
@@ -254,8 +253,8 @@ def _warnings(model: DIVE, posterior: StagePosterior, scores: Array) -> list[str
             "its spread): follow-up is too short to tell a fast person from one who is further on. "
             "Compare scores, not speeds or shifts."
         )
-    curves = fitted.parameters.trajectories
-    inside = curves.evaluate(np.array([scores.min(), scores.max()]))
+    curves = model._placing.trajectories
+    inside = curves.evaluate(np.quantile(scores, _BULK))
     shown = np.abs(inside[1] - inside[0]) / np.maximum(np.abs(curves.amplitude), 1e-300)
     names = np.asarray(model.cluster_names_)
     found += [

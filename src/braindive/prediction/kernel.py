@@ -164,11 +164,13 @@ def fit_kernel(
     variance = squares / n_visits
     if gram[0, 0] == 0:  # nobody was seen twice: half of what is seen is taken to last
         return Kernel(np.array([1.0, 0.0, 0.0]), 0.5 * variance, 0.5 * variance)
-    scale = np.sqrt(np.maximum(np.diag(gram), 1e-12))
-    root = np.linalg.cholesky(gram / scale[:, None] / scale + 1e-6 * np.eye(3)).T
-    right = np.linalg.solve(root.T, products.sum(axis=1) / scale)
-    shape, _ = nnls(root, right)
-    shape = shape / scale / n_channels
+    # With two visits each, the first at time 0, slopes and drifts leave no trace in products.
+    told = np.flatnonzero(np.diag(gram) > 1e-9 * gram[0, 0])
+    part, scale = gram[np.ix_(told, told)], np.sqrt(np.diag(gram)[told])
+    root = np.linalg.cholesky(part / scale[:, None] / scale + 1e-6 * np.eye(len(told))).T
+    found, _ = nnls(root, np.linalg.solve(root.T, products[told].sum(axis=1) / scale))
+    shape = np.zeros(3)
+    shape[told] = found / scale / n_channels
     if not shape.any():
         shape = np.array([1.0, 0.0, 0.0])
     shape = shape / (shape @ gram[0] / gram[0, 0])  # kappa is 1 on average over pairs
