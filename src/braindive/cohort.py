@@ -160,6 +160,16 @@ class Cohort:
         """Visits sorted by subject, then by time, whatever their order in the input."""
         return np.lexsort((self._times, self.subject_index))
 
+    @cached_property
+    def visit_numbers(self) -> IntArray:
+        """How many earlier visits of its subject each visit has."""
+        order = self.canonical_order
+        index = self.subject_index[order]
+        starts = np.flatnonzero(np.diff(index, prepend=-1))
+        rank = np.empty(self.n_visits, dtype=int)
+        rank[order] = np.arange(self.n_visits) - starts[index]
+        return rank
+
     def measurements(
         self,
         n_jobs: int | None = None,
@@ -244,19 +254,11 @@ class Cohort:
 
     def first_visits(self, n: int) -> Cohort:
         """Return the first `n` visits of every subject."""
-        return self._take(np.flatnonzero(self._rank_in_subject() < n))
+        return self._take(np.flatnonzero(self.visit_numbers < n))
 
     def later_visits(self, n: int) -> Cohort:
         """Return the visits after each subject's first `n`; subjects without any are left out."""
-        return self._take(np.flatnonzero(self._rank_in_subject() >= n))
-
-    def _rank_in_subject(self) -> IntArray:
-        order = self.canonical_order
-        index = self.subject_index[order]
-        starts = np.flatnonzero(np.diff(index, prepend=-1))
-        rank = np.empty(self.n_visits, dtype=int)
-        rank[order] = np.arange(self.n_visits) - starts[index]
-        return rank
+        return self._take(np.flatnonzero(self.visit_numbers >= n))
 
     def _take(self, visits: IntArray, subjects: np.ndarray | None = None) -> Cohort:
         """Visits, as often as they are named, under their own or other subject ids."""

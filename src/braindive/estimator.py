@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -35,15 +35,14 @@ from braindive.errors import (
 )
 from braindive.io.models import read_model, write_model
 from braindive.measurements import Unit, one_thread_per_product
-from braindive.model.arrays import Array, BoolArray
+from braindive.model.arrays import Array, BoolArray, IntArray
 from braindive.model.convergence import Monitor
-from braindive.model.covariance import CorrelatedStageProblem, Covariance, is_unlike
-from braindive.model.em import Parameters, Problem, State, log_densities
-from braindive.model.influence import CurveUncertainty
-from braindive.model.marginal import StagePosterior, find_modes, integrate, refine
+from braindive.model.em import Parameters, State, log_densities
+from braindive.model.placing import Placed, Placing, Training
 from braindive.model.pooled import PooledMeans
 from braindive.model.priors import Priors
 from braindive.model.spatial import log_evidence
+from braindive.model.staging import StageProblem, fit_stages, search_shifts, shift_grid
 from braindive.model.starts import Checkpoint, Outcome, Settings, fit_best
 from braindive.model.timeline import Timeline
 from braindive.prediction.course import Course
@@ -78,21 +77,8 @@ class Internal:
     time_unit: float
     centre: float
     spread: float
-    covariance: Covariance
-    curve_uncertainty: CurveUncertainty | None
     known: BoolArray
-    personal: PersonalModel | None = None
-
-
-@dataclass(frozen=True)
-class Staged:
-    """Expected speeds and shifts of some subjects, in internal units, and what is behind them."""
-
-    timeline: Timeline
-    speeds: Array
-    shifts: Array
-    problem: CorrelatedStageProblem | None = None
-    posterior: StagePosterior | None = None
+    training: Training
 
 
 class DIVE(BaseEstimator):  # type: ignore[misc]
@@ -271,7 +257,6 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                 measurements, _timeline(cohort), settings, controls, random, report, resume
             )
         self._keep(cohort, outcome)
-        self._learn_personal(cohort)
         self._warn(outcome)
         return self
 
@@ -304,37 +289,24 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         True
         """
         cohort = self._prepare(self._check_new(cohort))
-        staged = self._stage(cohort)
-        timeline, speeds, shifts = staged.timeline, staged.speeds, staged.shifts
-        fitted = self._internal
-        scores = (timeline.scores(speeds, shifts) - fitted.centre) / fitted.spread
-        user_speeds, user_shifts = _to_user_time(timeline, speeds, shifts, fitted)
-        errors, outside = np.zeros((timeline.n_subjects, 3)), np.zeros(len(speeds), dtype=bool)
-        if staged.problem is not None and staged.posterior is not None:
-            assert fitted.curve_uncertainty is not None
-            errors = np.hypot(
-                staged.posterior.standard_errors(),
-                np.sqrt(
-                    fitted.curve_uncertainty.variances(
-                        staged.problem, staged.posterior, fitted.centre, fitted.spread
-                    )
-                ),
+        columns = ("speed", "shift", "score", "speed_se", "shift_se", "score_se")
+        if self.staging:
+            placed = self._place(cohort)
+            timeline, placing = placed.timeline, self._placing
+            stages = _to_user(
+                timeline, placed.speeds, placed.shifts, placing.centre, placing.spread
             )
-            errors /= fitted.spread * np.array([timeline.unit, 1.0, 1.0])
-            first, low, high = scores[timeline.starts], self.scores_.min(), self.scores_.max()
-            outside = (first < low) | (first > high) | (errors[:, 2] > np.std(self.scores_))
-            outside |= is_unlike(staged.problem, speeds, shifts)
+            errors = placing.errors(placed)
+            outside = placing.is_outside(placed, errors)
+        else:
+            timeline = _timeline(cohort, self._internal.time_unit)
+            ones, zeros = np.ones(timeline.n_subjects), np.zeros(timeline.n_subjects)
+            first = cohort.times[cohort.canonical_order][timeline.starts]
+            stages, errors = (ones, zeros, first), np.zeros((timeline.n_subjects, 3))
+            outside = zeros.astype(bool)
+        found = dict(zip(columns, (*stages, *errors.T), strict=True))
         return pd.DataFrame(
-            {
-                "speed": user_speeds,
-                "shift": user_shifts,
-                "score": scores[timeline.starts],
-                "speed_se": errors[:, 0],
-                "shift_se": errors[:, 1],
-                "score_se": errors[:, 2],
-                "n_visits": timeline.n_visits_of_subject,
-                "outside": outside,
-            },
+            {**found, "n_visits": timeline.n_visits_of_subject, "outside": outside},
             index=pd.Index(cohort.subject_ids, name="subject"),
         )
 
@@ -389,32 +361,24 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                 f"no history for subject {unknown[0]!r} ({len(unknown)} visits); leave them out."
             )
         rows = np.array([position[subject] for subject in subjects])
-        fitted, staged, dtype = self._internal, self._stage(known), known._stored.dtype
-        course = partial(
-            Course.of,
-            fitted.parameters.trajectories.evaluate,
-            staged.timeline,
-            staged.speeds,
-            staged.shifts,
-        )
+        fitted, dtype = self._internal, known._stored.dtype
+        course, timeline = self._course(known)
         future = course(rows, times)
-        unit = fitted.unit
         if personal:
             order = known.canonical_order
             past = course(known.subject_index[order], known.times[order])
-            assert fitted.personal is not None
-            values, variances = fitted.personal.predict(
-                known, unit, self.responsibilities_, staged.timeline, past, future
+            values, variances = self._personal.predict(
+                known, fitted.unit, self.responsibilities_, timeline, past, future
             )
         else:
             curves = (future.levels + future.changes).astype(dtype)
             values = curves @ self.responsibilities_.T.astype(dtype)
             noise = (fitted.parameters.noise**2).astype(dtype)
             variances = np.broadcast_to(self.responsibilities_ @ noise, values.shape)
-        values = dtype.type(unit.offset) + dtype.type(unit.scale) * values
+        values = dtype.type(fitted.unit.offset) + dtype.type(fitted.unit.scale) * values
         if not return_std:
             return values
-        return values, dtype.type(unit.scale) * np.sqrt(variances)
+        return values, dtype.type(fitted.unit.scale) * np.sqrt(variances)
 
     def score(self, cohort: Cohort, y: None = None) -> float:
         """Mean log-likelihood of one measurement of held-out subjects.
@@ -429,18 +393,19 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         float
         """
         cohort = self._prepare(self._check_new(cohort))
-        staged = self._stage(cohort)
-        fitted = self._internal.parameters
+        fitted = self._internal
+        timeline = _timeline(cohort, fitted.time_unit)
         with one_thread_per_product():
-            measurements = cohort.measurements(self.n_jobs, self._internal.unit)
-            curves = fitted.trajectories.evaluate(
-                staged.timeline.scores(staged.speeds, staged.shifts)
-            )
-            density = log_densities(measurements.project(curves), measurements.counts, fitted.noise)
+            measurements = cohort.measurements(self.n_jobs, fitted.unit)
+            sums, weights = measurements.pool(self.responsibilities_ * fitted.known[:, None])
+            speeds, shifts = self._most_probable(timeline, sums, weights)
+            curves = fitted.parameters.trajectories.evaluate(timeline.scores(speeds, shifts))
+            distances = measurements.project(curves)
+        density = log_densities(distances, measurements.counts, fitted.parameters.noise)
         with np.errstate(divide="ignore"):
             evidence = log_evidence(density, np.log(self.responsibilities_))
         n_measured = float(measurements.counts.sum())
-        return float(evidence.sum()) / n_measured - float(np.log(self._internal.unit.scale))
+        return float(evidence.sum()) / n_measured - float(np.log(fitted.unit.scale))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the fitted model as one file.
@@ -465,9 +430,11 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "_internal"):
             raise NotFittedError("this DIVE is not fitted yet; call fit(cohort) first.")
         fitted = {name: vars(self)[name] for name in sorted(vars(self)) if name.endswith("_")}
-        write_model(
-            path, self.get_params(deep=False), {**fitted, "_internal": vars(self._internal)}
-        )
+        fitted["_internal"] = vars(self._internal)
+        if self.staging:
+            fitted["_placing"] = self._placing
+        fitted["_personal"] = self._personal
+        write_model(path, self.get_params(deep=False), fitted)
 
     def _settings(self, cohort: Cohort) -> Settings:
         """Check the parameters and translate them for the model."""
@@ -510,39 +477,30 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         unseen = problem.measurements.counts == 0
         unseen |= self.responsibilities_.sum(axis=1) < 0.5
         self.responsibilities_[unseen] = 1 / len(order)
-        found, stages, posterior = self._refine(found, problem, ~unseen)
-        again = np.argsort(found.trajectories.midpoint, kind="stable")
-        if np.any(again != np.arange(len(again))):
-            stages, order = stages.reordered(again), order[again]
-            self.responsibilities_ = np.ascontiguousarray(self.responsibilities_[:, again])
-            found = replace(found, trajectories=found.trajectories[again], noise=found.noise[again])
         scores = timeline.scores(found.speeds, found.shifts)
         reference = self._reference(cohort, scores)
         centre, spread = 0.0, 1.0 / timeline.unit
-        uncertainty = None
-        if posterior is not None:
+        if self.staging:
             centre = float(np.mean(scores[reference]))
             spread = float(np.std(scores[reference])) or 1.0
-            uncertainty = CurveUncertainty.from_training(stages, posterior, reference)
+        assert state.pooled is not None
+        sums, weights = (pooled[:, order] for pooled in state.pooled)
+        training = Training(timeline, sums, weights, reference, problem.box)
         self._internal = Internal(
-            found,
-            replace(problem.priors, shift=stages.shift_prior),
-            unit,
-            timeline.unit,
-            centre,
-            spread,
-            stages.covariance,
-            uncertainty,
-            ~unseen,
+            found, problem.priors, unit, timeline.unit, centre, spread, ~unseen, training
         )
+        # What staging and prediction need beyond the fit is learnt when it is first asked for.
+        self._training_cohort = cohort
+        for name in ("_placing", "_personal"):
+            self.__dict__.pop(name, None)
         self.labels_ = self.responsibilities_.argmax(axis=1)
         self.trajectories_ = found.trajectories.rescored(centre, spread).revalued(
             unit.offset, unit.scale
         )
         self.noise_ = found.noise * unit.scale
         self.subjects_ = cohort.subject_ids
-        self.speeds_, self.shifts_ = _to_user_time(
-            timeline, found.speeds, found.shifts, self._internal
+        self.speeds_, self.shifts_, _ = _to_user(
+            timeline, found.speeds, found.shifts, centre, spread
         )
         self.scores_ = np.empty(cohort.n_visits)
         self.scores_[cohort.canonical_order] = (scores - centre) / spread
@@ -569,50 +527,66 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self.aic_ = 2 * n_parameters - 2 * self.log_likelihood_
         self.bic_ = n_parameters * float(np.log(n_measured)) - 2 * self.log_likelihood_
 
-    def _refine(
-        self, found: Parameters, problem: Problem, known: BoolArray
-    ) -> tuple[Parameters, CorrelatedStageProblem, StagePosterior | None]:
-        """Integrate stages out of the curves, and stage training subjects as new ones will be."""
-        with one_thread_per_product():
-            sums, weights = problem.measurements.pool(self.responsibilities_ * known[:, None])
-        stages = CorrelatedStageProblem(
-            PooledMeans.from_sums(sums, weights),
-            problem.timeline,
-            found.trajectories,
-            found.noise,
-            problem.priors.speed,
-            problem.priors.shift,
-            Covariance.independent(weights.mean(axis=0), found.noise),
-        )
-        if not self.staging:
-            return found, stages, None
-        stages = refine(stages, found.speeds, found.shifts, problem.box, problem.priors.trajectory)
-        staged = _staged(stages, found.shifts)
-        found = replace(
-            found,
-            trajectories=stages.trajectories,
-            speeds=staged.speeds,
-            shifts=staged.shifts,
-        )
-        return found, stages, staged.posterior
+    @cached_property
+    def _placing(self) -> Placing:
+        """How subjects are placed, learnt from the pooled training measurements."""
+        fitted = self._internal
+        return Placing.learn(fitted.training, fitted.parameters, fitted.priors)
 
-    def _learn_personal(self, cohort: Cohort) -> None:
-        """Learn to predict: stage everybody without their last visit and see what comes true."""
-        fitted, order = self._internal, cohort.canonical_order
-        rank = cohort._rank_in_subject()
-        counts = np.bincount(cohort.subject_index)[cohort.subject_index]
-        staged = self._stage(cohort.select(visits=rank < np.maximum(counts - 1, 1)))
-        course = Course.of(
-            fitted.parameters.trajectories.evaluate,
-            staged.timeline,
-            staged.speeds,
-            staged.shifts,
-            cohort.subject_index[order],
-            cohort.times[order],
-        )
+    @cached_property
+    def _personal(self) -> PersonalModel:
+        """How to predict: everybody is staged without the last visit to see what comes true."""
+        cohort, fitted = self._training_cohort, self._internal
+        order, index = cohort.canonical_order, cohort.subject_index
+        last = np.maximum(np.bincount(index)[index] - 1, 1)
+        course, _ = self._course(cohort.select(visits=cohort.visit_numbers < last))
+        seen = course(index[order], cohort.times[order])
         timeline = _timeline(cohort, fitted.time_unit)
-        personal = learn_personal(cohort, fitted.unit, self.responsibilities_, timeline, course)
-        self._internal = replace(fitted, personal=personal)
+        personal = learn_personal(cohort, fitted.unit, self.responsibilities_, timeline, seen)
+        del self._training_cohort
+        return personal
+
+    def _course(self, cohort: Cohort) -> tuple[Callable[[IntArray, Array], Course], Timeline]:
+        """Where subjects of a cohort are at other times, in internal units."""
+        if self.staging:
+            placed = self._place(cohort)
+            timeline, speeds, shifts = placed.timeline, placed.speeds, placed.shifts
+            curves = self._placing.trajectories
+        else:
+            timeline = _timeline(cohort, self._internal.time_unit)
+            speeds, shifts = np.ones(timeline.n_subjects), timeline.centres / timeline.unit
+            curves = self._internal.parameters.trajectories
+        return partial(Course.of, curves.evaluate, timeline, speeds, shifts), timeline
+
+    def _place(self, cohort: Cohort) -> Placed:
+        """Where the subjects of a prepared cohort are, in internal units."""
+        fitted = self._internal
+        with one_thread_per_product():
+            sums, weights = cohort.measurements(self.n_jobs, fitted.unit).pool(
+                self.responsibilities_ * fitted.known[:, None]
+            )
+        return self._placing.place(_timeline(cohort, fitted.time_unit), sums, weights)
+
+    def _most_probable(
+        self, timeline: Timeline, sums: Array, weights: Array
+    ) -> tuple[Array, Array]:
+        """Speeds and shifts by the published objective, in internal units."""
+        fitted = self._internal
+        if not self.staging:
+            return np.ones(timeline.n_subjects), timeline.centres / timeline.unit
+        problem = StageProblem(
+            PooledMeans.from_sums(sums, weights),
+            timeline,
+            fitted.parameters.trajectories,
+            fitted.parameters.noise,
+            fitted.priors.speed,
+            fitted.priors.shift,
+        )
+        speeds = np.full(timeline.n_subjects, fitted.priors.speed.mode)
+        shifts = np.full(timeline.n_subjects, float(fitted.priors.shift.mean))
+        grid = shift_grid(fitted.parameters.shifts, 101)
+        shifts = search_shifts(problem, speeds, shifts, grid)
+        return fit_stages(problem, speeds, shifts, max_iter=100)
 
     def _reference(self, cohort: Cohort, scores: Array) -> BoolArray:
         """Visits whose scores get mean 0 and spread 1: controls', or everybody's without them."""
@@ -621,27 +595,6 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             if controls.sum() > 1 and np.std(scores[controls]) > 0:
                 return controls
         return np.ones(len(scores), dtype=bool)
-
-    def _stage(self, cohort: Cohort) -> Staged:
-        """Where the subjects of a cohort are, in internal units."""
-        fitted = self._internal
-        timeline = _timeline(cohort, fitted.time_unit)
-        if not self.staging:
-            return Staged(timeline, np.ones(timeline.n_subjects), timeline.centres / timeline.unit)
-        with one_thread_per_product():
-            sums, weights = cohort.measurements(self.n_jobs, fitted.unit).pool(
-                self.responsibilities_ * fitted.known[:, None]
-            )
-        problem = CorrelatedStageProblem(
-            PooledMeans.from_sums(sums, weights),
-            timeline,
-            fitted.parameters.trajectories,
-            fitted.parameters.noise,
-            fitted.priors.speed,
-            fitted.priors.shift,
-            fitted.covariance,
-        )
-        return _staged(problem, fitted.parameters.shifts)
 
     def _prepare(self, cohort: Cohort) -> Cohort:
         """Apply the preprocessing that was learnt in training."""
@@ -784,15 +737,11 @@ def _timeline(cohort: Cohort, unit: float | None = None) -> Timeline:
     return Timeline.from_times(cohort.subject_index[order], cohort.times[order], unit)
 
 
-def _staged(problem: CorrelatedStageProblem, known_shifts: Array) -> Staged:
-    posterior = integrate(problem, *find_modes(problem, known_shifts))
-    return Staged(problem.timeline, *posterior.mean(), problem, posterior)
-
-
-def _to_user_time(
-    timeline: Timeline, speeds: Array, shifts: Array, fitted: Internal
-) -> tuple[Array, Array]:
-    """Speeds and shifts for the user's time and standard scores."""
-    user_speeds = speeds / (timeline.unit * fitted.spread)
-    at_centre = (shifts - fitted.centre) / fitted.spread
-    return user_speeds, at_centre - user_speeds * timeline.centres
+def _to_user(
+    timeline: Timeline, speeds: Array, shifts: Array, centre: float, spread: float
+) -> tuple[Array, Array, Array]:
+    """Speeds, shifts and first scores for the user's time and standard scores."""
+    user_speeds = speeds / (timeline.unit * spread)
+    at_centre = (shifts - centre) / spread
+    first = (timeline.scores(speeds, shifts)[timeline.starts] - centre) / spread
+    return user_speeds, at_centre - user_speeds * timeline.centres, first

@@ -1,0 +1,154 @@
+"""Place subjects on the disease's course, with errors that allow for correlated noise.
+
+The EM takes vertices for independent and stages for known. Where noise is correlated over the
+surface that makes it too sure of itself. What is learnt here from the pooled training measurements
+(curves with the stages integrated out, and the covariance of the residuals) gives stages by
+generalised least squares, and their errors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from braindive.model.arrays import Array, BoolArray
+from braindive.model.covariance import CorrelatedStageProblem, Covariance, is_unlike
+from braindive.model.em import Parameters
+from braindive.model.influence import CurveUncertainty
+from braindive.model.marginal import StagePosterior, find_modes, integrate, refine
+from braindive.model.pooled import PooledMeans
+from braindive.model.priors import Gamma, Normal, Priors
+from braindive.model.timeline import Timeline
+from braindive.model.trajectories import Box, Trajectories
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a fit leaves behind for learning how to place subjects.
+
+    Parameters
+    ----------
+    timeline : Timeline
+        Of the training subjects.
+    sums, weights : (n_visits, n_clusters)
+        Their measurements pooled over vertices.
+    reference : (n_visits,) bool
+        Visits whose scores have mean 0 and spread 1.
+    box : Box
+        Bounds of the curves.
+    """
+
+    timeline: Timeline
+    sums: Array
+    weights: Array
+    reference: BoolArray
+    box: Box
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Expected speeds and shifts of some subjects, in internal units, and what is behind them."""
+
+    timeline: Timeline
+    speeds: Array
+    shifts: Array
+    problem: CorrelatedStageProblem
+    posterior: StagePosterior
+
+
+@dataclass(frozen=True)
+class Placing:
+    """What is needed to place subjects, in internal units.
+
+    Parameters
+    ----------
+    trajectories : Trajectories
+        Curves with the stages integrated out.
+    noise : (n_clusters,)
+        Noise of one vertex.
+    speed_prior, shift_prior : Gamma, Normal
+        Priors; the shift's is the training population's.
+    covariance : Covariance
+        Of the pooled residuals.
+    doubt : CurveUncertainty
+        How well the curves are known.
+    centre, spread : float
+        The user's score is (internal score - centre) / spread.
+    known_shifts, known_scores : arrays
+        Of the training subjects and visits.
+    """
+
+    trajectories: Trajectories
+    noise: Array
+    speed_prior: Gamma
+    shift_prior: Normal
+    covariance: Covariance
+    doubt: CurveUncertainty
+    centre: float
+    spread: float
+    known_shifts: Array
+    known_scores: Array
+
+    @classmethod
+    def learn(cls, training: Training, parameters: Parameters, priors: Priors) -> Placing:
+        """Learn from the pooled measurements of the training subjects."""
+        problem = CorrelatedStageProblem(
+            PooledMeans.from_sums(training.sums, training.weights),
+            training.timeline,
+            parameters.trajectories,
+            parameters.noise,
+            priors.speed,
+            priors.shift,
+            Covariance.independent(training.weights.mean(axis=0), parameters.noise),
+        )
+        problem = refine(
+            problem, parameters.speeds, parameters.shifts, training.box, priors.trajectory
+        )
+        posterior = integrate(problem, *find_modes(problem, parameters.shifts))
+        speeds, shifts = posterior.mean()
+        scores = training.timeline.scores(speeds, shifts)
+        return cls(
+            problem.trajectories,
+            problem.noise,
+            problem.speed_prior,
+            problem.shift_prior,
+            problem.covariance,
+            CurveUncertainty.from_training(problem, posterior, training.reference),
+            float(np.mean(scores[training.reference])),
+            float(np.std(scores[training.reference])) or 1.0,
+            shifts,
+            scores,
+        )
+
+    def place(self, timeline: Timeline, sums: Array, weights: Array) -> Placed:
+        """Place the subjects whose measurements were pooled."""
+        problem = CorrelatedStageProblem(
+            PooledMeans.from_sums(sums, weights),
+            timeline,
+            self.trajectories,
+            self.noise,
+            self.speed_prior,
+            self.shift_prior,
+            self.covariance,
+        )
+        posterior = integrate(problem, *find_modes(problem, self.known_shifts))
+        return Placed(timeline, *posterior.mean(), problem, posterior)
+
+    def errors(self, placed: Placed) -> Array:
+        """Standard errors of speed, shift and first score in the user's units, (n_subjects, 3)."""
+        own = placed.posterior.standard_errors()
+        curves = self.doubt.variances(placed.problem, placed.posterior, self.centre, self.spread)
+        errors = np.hypot(own, np.sqrt(curves))
+        return np.asarray(errors / (self.spread * np.array([placed.timeline.unit, 1.0, 1.0])))
+
+    def is_outside(self, placed: Placed, errors: Array) -> BoolArray:
+        """Where a stage should not be relied upon.
+
+        Beyond the training scores, where curves are too flat to tell, or where the maps are like
+        none that were seen in training.
+        """
+        scores = placed.timeline.scores(placed.speeds, placed.shifts)[placed.timeline.starts]
+        beyond = (scores < self.known_scores.min()) | (scores > self.known_scores.max())
+        vague = errors[:, 2] * self.spread > np.std(self.known_scores)
+        return np.asarray(beyond | vague | is_unlike(placed.problem, placed.speeds, placed.shifts))
