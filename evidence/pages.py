@@ -15,12 +15,8 @@ from sizes import Size
 from braindive.evaluation import published
 from braindive.evaluation.overlap import overlap_table
 from braindive.evaluation.summary import comparison_table, summarise_comparison
-from braindive.plotting.evidence import (
-    plot_areas,
-    plot_comparison,
-    plot_p_values,
-    plot_recovery,
-)
+from braindive.plotting.choices import plot_comparison
+from braindive.plotting.evidence import plot_areas, plot_p_values, plot_recovery
 
 Rows = dict[str, list[dict[str, Any]]]
 

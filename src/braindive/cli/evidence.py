@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -58,7 +59,7 @@ def select(
     _write_table(table, to / "selection.tsv")
     with replace_file(to / "recommendation.txt") as temporary:
         temporary.write_text(f"{recommended.n_clusters}\n{recommended.reason}\n")
-    _draw(to / "selection.png", "plot_selection", table)
+    _draw(to / "selection.png", bd.plot_selection, table)
     if json:
         rows = table.reset_index().to_dict("records")
         print_json(recommended._asdict() | {"table": rows})
@@ -111,7 +112,7 @@ def compare(
     summary = bd.summarise_comparison(frame)
     _write_table(frame, to / "folds.tsv", index=False)
     _write_table(summary, to / "summary.tsv", index=False)
-    _draw(to / "comparison.png", "plot_comparison", frame)
+    _draw(to / "comparison.png", bd.plot_comparison, frame)
     if json:
         print_json(summary.to_dict("records"))
     else:
@@ -134,8 +135,7 @@ def groups(
     table = bd.compare_groups(fitted, by)
     _write_table(table, to / "groups.tsv")
     if table["test"].iloc[0] != "Spearman":
-        values = fitted.visits_.groupby("subject")[by].first()
-        _draw(to / "groups.png", "plot_groups", fitted, values)
+        _draw(to / "groups.png", bd.plot_groups, fitted, by)
     if json:
         print_json(table.reset_index().to_dict("records"))
     else:
@@ -162,17 +162,15 @@ def _write_table(table: pd.DataFrame, path: Path, index: bool = True) -> None:
     say(f"Wrote {path}")
 
 
-def _draw(path: Path, figure: str, *arguments: Any) -> None:
+def _draw(path: Path, plot: Callable[..., Any], *arguments: Any) -> None:
     """Write a figure, if matplotlib is there."""
     if find_spec("matplotlib") is None:
         say("No figure: install matplotlib with pip install 'braindive[plot]'.")
         return
     from matplotlib import pyplot as plt
 
-    from braindive.plotting import evidence
-
     plt.switch_backend("agg")
-    drawn = getattr(evidence, figure)(*arguments)
+    drawn = plot(*arguments)
     with replace_file(path) as temporary:
         drawn.savefig(temporary, dpi=150, format=path.suffix[1:])
     plt.close(drawn)

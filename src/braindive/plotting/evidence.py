@@ -1,15 +1,14 @@
-"""Figures of the evidence: recovery, choice of clusters, models and groups."""
+"""Figures of the simulation experiments: recovery, areas on a cortex, false positives."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from braindive.evaluation.groups import PARAMETERS, subject_parameters
-from braindive.evaluation.selection import recommend_n_clusters
+from braindive.evaluation.groups import PARAMETERS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,107 +95,6 @@ def plot_areas(frame: pd.DataFrame) -> Axes:
     return ax
 
 
-def plot_selection(table: pd.DataFrame) -> Figure:
-    """AIC and BIC, held-out log-likelihood and stability against the number of clusters.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Of `select_n_clusters`.
-
-    Returns
-    -------
-    Figure
-    """
-    from matplotlib import pyplot as plt
-
-    panels = [name for name in ("aic", "held_out", "rand") if name in table]
-    figure, axes = plt.subplots(
-        1, len(panels), figsize=(2.6 * len(panels), 2.6), layout="constrained", squeeze=False
-    )
-    chosen = recommend_n_clusters(table).n_clusters
-    for ax, panel in zip(axes[0], panels, strict=True):
-        if panel == "aic":
-            for name, colour in (("aic", BLUE), ("bic", ORANGE)):
-                above = table[name] - table[name].min()
-                ax.plot(table.index, above, "o-", color=colour, label=name.upper())
-            ax.set_ylabel("above the lowest")
-        elif panel == "held_out":
-            ax.errorbar(table.index, table[panel], table["held_out_se"], fmt="o-", color=BLUE)
-            ax.set_ylabel("held-out log-likelihood")
-        else:
-            ax.errorbar(table.index, table["rand"], table["rand_se"], fmt="o-", color=BLUE)
-            ax.plot(table.index, table["dice"], "o-", color=ORANGE, label="Dice")
-            ax.plot([], [], "o-", color=BLUE, label="adjusted Rand")
-            ax.set_ylabel("agreement of halves")
-        ax.axvline(chosen, color=GREY, linestyle=":", label="recommended")
-        ax.set_xlabel("number of clusters")
-        ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.legend(frameon=False, fontsize="small")
-    return figure
-
-
-def plot_comparison(frame: pd.DataFrame) -> Figure:
-    """Every fold of every model, one panel for each measure.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        Of `compare_models`.
-
-    Returns
-    -------
-    Figure
-    """
-    from matplotlib import pyplot as plt
-
-    measures, models = frame["measure"].unique(), frame["model"].unique()
-    figure, axes = plt.subplots(
-        1, len(measures), figsize=(1.9 * len(measures), 3.0), layout="constrained", squeeze=False
-    )
-    for ax, measure in zip(axes[0], measures, strict=True):
-        for place, model in enumerate(models):
-            rows = (frame["measure"] == measure) & (frame["model"] == model)
-            values = frame.loc[rows, "value"].to_numpy(float)
-            _swarm(ax, place, values, COLOURS[place % len(COLOURS)])
-        ax.set_xticks(range(len(models)), models, rotation=45, ha="right")
-        ax.set_title(measure)
-    axes[0, 0].set_ylabel("correlation, or error for RMSE" if "RMSE" in measures else "correlation")
-    return figure
-
-
-def plot_groups(model: Any, groups: pd.Series, cohort: Any = None) -> Figure:
-    """Shifts, speeds and baseline scores of groups of subjects, in three panels.
-
-    Parameters
-    ----------
-    model : fitted DIVE
-        With staging.
-    groups : Series
-        Group of each subject, indexed by subject.
-    cohort : Cohort, optional
-        Other subjects, staged by the model; by default those it was fitted on.
-
-    Returns
-    -------
-    Figure
-    """
-    from matplotlib import pyplot as plt
-
-    parameters = subject_parameters(model, cohort)
-    groups = groups.reindex(parameters.index).dropna()
-    names = sorted(groups.unique(), key=str)
-    figure, axes = plt.subplots(1, 3, figsize=(7.2, 2.8), layout="constrained")
-    for ax, parameter in zip(axes, PARAMETERS, strict=True):
-        for place, name in enumerate(names):
-            chosen = groups.index[groups == name]
-            values = parameters.loc[chosen, parameter].to_numpy(float)
-            _swarm(ax, place, values, COLOURS[place % len(COLOURS)])
-        ax.set_xticks(range(len(names)), [f"{groups.name} = {name}" for name in names])
-        ax.set_ylabel(parameter)
-    return figure
-
-
 def plot_p_values(frame: pd.DataFrame) -> Axes:
     """Share of cohorts with a p-value below each level: the diagonal where nothing is planted.
 
@@ -241,12 +139,3 @@ def _steps(ax: Axes, frame: pd.DataFrame, step: str, name: str) -> None:
     order = _order(frame, step)
     ax.set_xticks(range(len(order)), [f"{value:g}" for value in order])
     ax.set_xlabel(name)
-
-
-def _swarm(ax: Axes, place: int, values: np.ndarray, colour: str) -> None:
-    """Every value as a point, and their mean as a bar."""
-    values = values[np.isfinite(values)]
-    spread = np.linspace(-0.25, 0.25, len(values)) if len(values) > 1 else np.zeros(len(values))
-    ax.plot(place + spread, values, "o", color=colour, markersize=3, alpha=0.5)
-    if len(values):
-        ax.hlines(values.mean(), place - 0.35, place + 0.35, color=colour, linewidth=2)
