@@ -3,17 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench paper lint clean
+.PHONY: demo test bench paper docs clean
 
 demo: $(VENV)/core
 	$(BIN)/braindive demo demo
 
 test: $(VENV)/dev
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto
 
 bench: $(VENV)/dev
 	$(BIN)/python benchmarks/run.py --write docs/performance.md
@@ -21,6 +21,11 @@ bench: $(VENV)/dev
 # Every experiment of the paper, reduced; `make paper FULL=--full` for the paper's size.
 paper: $(VENV)/dev
 	$(BIN)/python evidence/run.py --output docs/evidence $(FULL)
+
+# The static site, built without network.
+docs: $(VENV)/dev
+	$(BIN)/python -m pip install --quiet --group docs
+	$(BIN)/sphinx-build -W --keep-going -q docs site
 
 $(VENV)/python:
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'braindive needs Python 3.11 or newer: make PYTHON=python3.12')"
@@ -37,4 +42,4 @@ $(VENV)/dev: $(VENV)/python pyproject.toml
 	touch $@ $(VENV)/core
 
 clean:
-	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) demo site build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -10,13 +10,13 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from scipy import stats
-from sizes import Size
 
 from braindive.evaluation import published
 from braindive.evaluation.overlap import overlap_table
 from braindive.evaluation.summary import comparison_table, summarise_comparison
 from braindive.plotting.choices import plot_comparison
 from braindive.plotting.evidence import plot_areas, plot_p_values, plot_recovery
+from sizes import Size
 
 Rows = dict[str, list[dict[str, Any]]]
 

@@ -14,8 +14,6 @@ import time
 from pathlib import Path
 
 import matplotlib as mpl
-from pages import choosing_page, comparison_page, groups_page, index_page, simulations_page
-from sizes import FULL, REDUCED, Size
 
 from braindive.evaluation.adni import MODELS, adni_fold
 from braindive.evaluation.cache import Row, Task, run_cached
@@ -26,6 +24,8 @@ from braindive.evaluation.experiments import (
     group_test,
     more_clusters,
 )
+from pages import choosing_page, comparison_page, groups_page, index_page, simulations_page
+from sizes import FULL, REDUCED, Size
 
 PAGES = {
     "simulations": simulations_page,

@@ -210,14 +210,22 @@ def test_a_fit_that_met_its_tolerance_says_so(model):
 # Staging and prediction
 
 
-def test_staging_the_training_subjects_gives_the_fit(cohort):
-    model = fit(cohort, tol=1e-10, max_iter=500)
+def test_staging_the_training_subjects_is_close_to_the_fit(cohort, model):
     stages = model.stage(cohort)
-    np.testing.assert_allclose(stages["speed"], model.speeds_, atol=1e-5)
-    np.testing.assert_allclose(stages["shift"], model.shifts_, atol=1e-5)
-    np.testing.assert_allclose(stages["score"], model.scores_[::4], atol=1e-5)
+    assert np.corrcoef(stages["score"], model.scores_[::4])[0, 1] > 0.995
+    assert np.corrcoef(stages["speed"], model.speeds_)[0, 1] > 0.9
     assert list(stages.index) == list(model.subjects_)
     assert (stages["n_visits"] == 4).all()
+
+
+def test_stages_are_read_off_the_stage_trajectories(cohort, model):
+    stages = model.stage(cohort)
+    index = cohort.subject_index
+    scores = stages["speed"].to_numpy()[index] * cohort.times + stages["shift"].to_numpy()[index]
+    np.testing.assert_allclose(scores[::4], stages["score"], atol=1e-9)
+    expected = model.stage_trajectories_.evaluate(scores) @ model.responsibilities_.T
+    by_fit = model.trajectories_.evaluate(model.scores_) @ model.responsibilities_.T
+    assert np.std(cohort.values - expected) < 1.01 * np.std(cohort.values - by_fit)
 
 
 def test_staging_does_not_depend_on_who_else_is_there(cohort, model):
@@ -244,14 +252,12 @@ def test_staging_one_visit_keeps_the_prior_speed(cohort, model):
     assert np.corrcoef(stages["score"], model.scores_[::4])[0, 1] > 0.9
 
 
-def test_prediction_mixes_the_trajectories_of_each_vertex(cohort, model):
+def test_published_prediction_mixes_the_trajectories_of_each_vertex(cohort):
+    model = fit(cohort, tol=1e-10, max_iter=500)
     predicted = model.predict(cohort, personal=False)
-    stages = model.stage(cohort)
-    index = cohort.subject_index
-    scores = stages["speed"].to_numpy()[index] * cohort.times + stages["shift"].to_numpy()[index]
-    expected = model.trajectories_.evaluate(scores) @ model.responsibilities_.T
+    expected = model.trajectories_.evaluate(model.scores_) @ model.responsibilities_.T
     assert predicted.shape == cohort.values.shape
-    np.testing.assert_allclose(predicted, expected, atol=1e-10)
+    np.testing.assert_allclose(predicted, expected, atol=1e-4)
 
 
 def test_prediction_for_subjects_without_history_is_refused(cohort, model):
@@ -290,10 +296,10 @@ def test_subjects_with_unequal_numbers_of_visits_fit(simulation, rng):
     cohort = simulation.cohort
     keep = rng.random(cohort.n_visits) < 0.6
     keep[::4] = True
-    keep[1:4] = False
+    keep[1:4] = keep[5:8] = False
     model = fit(cohort.select(visits=keep))
-    prior_speed = model.stage(cohort.first_visits(1))["speed"].iloc[0]
-    assert model.speeds_[0] == pytest.approx(prior_speed, rel=1e-3)
+    assert model.speeds_[0] == pytest.approx(model.speeds_[1], rel=1e-9)  # both the prior's
+    assert np.ptp(model.speeds_) > 0.1 * model.speeds_[0]
     assert np.corrcoef(model.scores_, simulation.truth.scores[keep])[0, 1] > 0.95
 
 

@@ -314,7 +314,7 @@ def _lost_errors() -> tuple[type[BaseException], ...]:
     """What Dask raises when a worker goes away with what it was given."""
     from distributed import KilledWorker
     from distributed.client import FutureCancelledError
-    from distributed.comm import CommClosedError
+    from distributed.comm.core import CommClosedError
 
     return (CancelledError, CommClosedError, FutureCancelledError, KilledWorker, TimeoutError)
 

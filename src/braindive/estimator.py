@@ -45,6 +45,7 @@ from braindive.model.spatial import log_evidence
 from braindive.model.staging import StageProblem, fit_stages, search_shifts, shift_grid
 from braindive.model.starts import Checkpoint, Outcome, Settings, fit_best
 from braindive.model.timeline import Timeline
+from braindive.model.trajectories import Trajectories
 from braindive.prediction.course import Course
 from braindive.prediction.learning import learn_personal
 from braindive.prediction.personal import PersonalModel
@@ -260,11 +261,23 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self._warn(outcome)
         return self
 
+    @property
+    def stage_trajectories_(self) -> Trajectories:
+        """The curves that `stage` reads scores off.
+
+        Refitted with the stages integrated out and vertices allowed to be correlated; the curves
+        of the EM itself are `trajectories_`.
+        """
+        placing, unit = self._placing, self._internal.unit
+        curves = placing.trajectories.rescored(placing.centre, placing.spread)
+        return curves.revalued(unit.offset, unit.scale)
+
     def stage(self, cohort: Cohort) -> pd.DataFrame:
         """Place subjects, seen before or not, on the disease's course.
 
-        Generalised least squares on the cluster means, weighted by how the residuals of the
-        training subjects vary together; standard errors are those of that fit.
+        Expected stages given that the noise of vertices is correlated and that people differ for
+        good from the curve of their stage; both are learnt from the training cohort. Where noise
+        is smooth over the brain these are better than the EM's own `scores_`.
 
         Parameters
         ----------
@@ -361,24 +374,22 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                 f"no history for subject {unknown[0]!r} ({len(unknown)} visits); leave them out."
             )
         rows = np.array([position[subject] for subject in subjects])
-        fitted, dtype = self._internal, known._stored.dtype
-        course, timeline = self._course(known)
-        future = course(rows, times)
+        unit, z, dtype = self._internal.unit, self.responsibilities_, known._stored.dtype
         if personal:
+            course, timeline = self._course(known)
             order = known.canonical_order
             past = course(known.subject_index[order], known.times[order])
             values, variances = self._personal.predict(
-                known, fitted.unit, self.responsibilities_, timeline, past, future
+                known, unit, z, timeline, past, course(rows, times)
             )
         else:
-            curves = (future.levels + future.changes).astype(dtype)
-            values = curves @ self.responsibilities_.T.astype(dtype)
-            noise = (fitted.parameters.noise**2).astype(dtype)
-            variances = np.broadcast_to(self.responsibilities_ @ noise, values.shape)
-        values = dtype.type(fitted.unit.offset) + dtype.type(fitted.unit.scale) * values
+            values = self._published_curves(known, rows, times).astype(dtype) @ z.T.astype(dtype)
+            noise = (self._internal.parameters.noise**2).astype(dtype)
+            variances = np.broadcast_to(z @ noise, values.shape)
+        values = dtype.type(unit.offset) + dtype.type(unit.scale) * values
         if not return_std:
             return values
-        return values, dtype.type(fitted.unit.scale) * np.sqrt(variances)
+        return values, dtype.type(unit.scale) * np.sqrt(variances)
 
     def score(self, cohort: Cohort, y: None = None) -> float:
         """Mean log-likelihood of one measurement of held-out subjects.
@@ -392,14 +403,11 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         -------
         float
         """
-        cohort = self._prepare(self._check_new(cohort))
-        fitted = self._internal
-        timeline = _timeline(cohort, fitted.time_unit)
+        cohort, fitted = self._prepare(self._check_new(cohort)), self._internal
+        order = cohort.canonical_order
+        curves = self._published_curves(cohort, cohort.subject_index[order], cohort.times[order])
         with one_thread_per_product():
             measurements = cohort.measurements(self.n_jobs, fitted.unit)
-            sums, weights = measurements.pool(self.responsibilities_ * fitted.known[:, None])
-            speeds, shifts = self._most_probable(timeline, sums, weights)
-            curves = fitted.parameters.trajectories.evaluate(timeline.scores(speeds, shifts))
             distances = measurements.project(curves)
         density = log_densities(distances, measurements.counts, fitted.parameters.noise)
         with np.errstate(divide="ignore"):
@@ -567,26 +575,31 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             )
         return self._placing.place(_timeline(cohort, fitted.time_unit), sums, weights)
 
-    def _most_probable(
-        self, timeline: Timeline, sums: Array, weights: Array
-    ) -> tuple[Array, Array]:
-        """Speeds and shifts by the published objective, in internal units."""
+    def _published_curves(self, history: Cohort, subjects: IntArray, times: Array) -> Array:
+        """Curves at other times of subjects, staged by the published objective, (n, n_clusters)."""
         fitted = self._internal
+        timeline = _timeline(history, fitted.time_unit)
+        curves = fitted.parameters.trajectories
         if not self.staging:
-            return np.ones(timeline.n_subjects), timeline.centres / timeline.unit
+            return curves.evaluate(times / timeline.unit)
+        with one_thread_per_product():
+            pooled = history.measurements(self.n_jobs, fitted.unit).pool(
+                self.responsibilities_ * fitted.known[:, None]
+            )
         problem = StageProblem(
-            PooledMeans.from_sums(sums, weights),
+            PooledMeans.from_sums(*pooled),
             timeline,
-            fitted.parameters.trajectories,
+            curves,
             fitted.parameters.noise,
             fitted.priors.speed,
             fitted.priors.shift,
         )
         speeds = np.full(timeline.n_subjects, fitted.priors.speed.mode)
         shifts = np.full(timeline.n_subjects, float(fitted.priors.shift.mean))
-        grid = shift_grid(fitted.parameters.shifts, 101)
-        shifts = search_shifts(problem, speeds, shifts, grid)
-        return fit_stages(problem, speeds, shifts, max_iter=100)
+        shifts = search_shifts(problem, speeds, shifts, shift_grid(fitted.parameters.shifts, 101))
+        speeds, shifts = fit_stages(problem, speeds, shifts, max_iter=100)
+        away = (times - timeline.centres[subjects]) / timeline.unit
+        return curves.evaluate(speeds[subjects] * away + shifts[subjects])
 
     def _reference(self, cohort: Cohort, scores: Array) -> BoolArray:
         """Visits whose scores get mean 0 and spread 1: controls', or everybody's without them."""

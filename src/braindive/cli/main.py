@@ -9,7 +9,9 @@ import typer
 import braindive as bd
 from braindive.cli.console import messages, readable_warnings, say
 from braindive.cli.demo import demo
+from braindive.cli.evidence import compare, groups, select
 from braindive.cli.fitting import fit
+from braindive.cli.report import report
 from braindive.cli.study import check, pack, simulate
 from braindive.cli.using import maps, predict, stage
 
@@ -18,7 +20,20 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for command in (demo, simulate, check, pack, fit, stage, predict, maps):
+for command in (
+    demo,
+    simulate,
+    check,
+    pack,
+    fit,
+    stage,
+    predict,
+    maps,
+    select,
+    compare,
+    groups,
+    report,
+):
     app.command()(command)
 
 
