@@ -20,10 +20,12 @@ def test_demo_recovers_the_truth_and_writes_its_outputs(tmp_path):
     assert printed("agreement of clusters with the truth") > 0.9
     assert printed("correlation of scores with the truth") > 0.95
     subjects = pd.read_csv(tmp_path / "out" / "subjects.tsv", sep="\t")
-    assert len(subjects) == 60
+    assert len(subjects) == 100
     assert {"speed", "shift", "score", "true_speed", "true_shift"} <= set(subjects.columns)
     curves = pd.read_csv(tmp_path / "out" / "trajectories.tsv", sep="\t")
     assert len(curves) == 4
     clusters = pd.read_csv(tmp_path / "out" / "clusters.tsv", sep="\t")
-    assert len(clusters) == 20_484
+    assert len(clusters) == 19_294  # fsaverage5 without its medial wall
     assert (clusters["true_cluster"] == clusters["cluster"]).mean() > 0.9
+    assert "Now open the report:" in result.output
+    assert (tmp_path / "out" / "report.html").stat().st_size < 10_000_000

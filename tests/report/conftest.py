@@ -1,5 +1,7 @@
 """Models whose fitted attributes are set by hand, so that the report's truth is known."""
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,9 +9,17 @@ import pytest
 import braindive as bd
 
 
-def made_up_model(space, n_clusters=3, n_subjects=12, n_visits=2, names=None, extra=None, seed=0):
+def made_up_model(
+    space,
+    n_clusters=3,
+    n_subjects=12,
+    n_visits=2,
+    names=None,
+    extra=None,
+    certainty=0.8,
+):
     """A fitted DIVE made of chosen numbers: areas run from front to back where there is a space."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     n_vertices = space.n_vertices if space is not None else 50
     if isinstance(space, bd.Surface):
         along = np.concatenate([part.coordinates[part.mask, 1] for part in space.hemispheres])
@@ -18,7 +28,7 @@ def made_up_model(space, n_clusters=3, n_subjects=12, n_visits=2, names=None, ex
     labels = np.argsort(np.argsort(along)) * n_clusters // n_vertices
     noise = random.dirichlet(np.full(n_clusters, 0.3), size=n_vertices)
     model = bd.DIVE(n_clusters=n_clusters, random_state=0)
-    model.responsibilities_ = 0.8 * np.eye(n_clusters)[labels] + 0.2 * noise
+    model.responsibilities_ = certainty * np.eye(n_clusters)[labels] + (1 - certainty) * noise
     model.labels_ = model.responsibilities_.argmax(axis=1)
     model.trajectories_ = bd.Trajectories(
         random.uniform(-4.5, -3.5, n_clusters),
@@ -35,8 +45,7 @@ def made_up_model(space, n_clusters=3, n_subjects=12, n_visits=2, names=None, ex
     times = np.tile(np.arange(float(n_visits)), n_subjects)
     model.scores_ = model.speeds_[subject] * times + model.shifts_[subject]
     table = {"participant_id": model.subjects_[subject], "diagnosis": "patient", "MMSE": 27.0}
-    for name, value in (extra or {}).items():
-        table[name] = value
+    table |= extra or {}
     model.visits_ = pd.DataFrame(table).assign(subject=model.subjects_[subject], time=times)
     model.spatial_strength_ = 2.5
     model.objective_ = -1e5 / np.arange(1.0, 9.0)
@@ -50,3 +59,36 @@ def made_up_model(space, n_clusters=3, n_subjects=12, n_visits=2, names=None, ex
 @pytest.fixture(scope="session")
 def make_model():
     return made_up_model
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """Headless Chromium that records its console and every request it makes."""
+    chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
+    if chromium is None or chromedriver is None:
+        pytest.skip("no chromium and chromedriver on this machine: the report was not opened")
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        f"--user-data-dir={tmp_path_factory.mktemp('chromium')}",
+        "--use-gl=angle",
+        "--use-angle=swiftshader",
+        "--enable-unsafe-swiftshader",
+        "--window-size=1280,1000",
+    ):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(chromedriver))
+    driver.set_script_timeout(120)
+    yield driver
+    driver.quit()

@@ -39,13 +39,13 @@ def demo_cortex() -> bd.Surface:
 def demo_stages(space: bd.Surface) -> IntArray:
     """Stage in which the disease reaches each vertex, 0 to 3: by the way along the surface."""
     delays = [
-        _delays(*_fsaverage5("pial", part.side), part.side)[part.mask] for part in space.hemispheres
+        _delays(part.side, *_fsaverage5("pial", part.side))[part.mask] for part in space.hemispheres
     ]
     delay = np.concatenate(delays)
     return np.searchsorted(np.quantile(delay, _REACHED), delay).astype(np.int64)
 
 
-def _delays(points: Array, faces: IntArray, side: str) -> Array:
+def _delays(side: str, points: Array, faces: IntArray) -> Array:
     ends = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
     lengths = np.linalg.norm(points[ends[:, 0]] - points[ends[:, 1]], axis=1)
     # Every edge comes from two triangles, once in each direction.
@@ -55,7 +55,7 @@ def _delays(points: Array, faces: IntArray, side: str) -> Array:
         target = np.array(place) * ([-1, 1, 1] if side == "left" else [1, 1, 1])
         seed = int(np.linalg.norm(points - target, axis=1).argmin())
         reached.append(lag + dijkstra(graph, directed=False, indices=seed))
-    return np.min(reached, axis=0)
+    return np.asarray(np.min(reached, axis=0))
 
 
 def _fsaverage5(name: str, side: str) -> Any:

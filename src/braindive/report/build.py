@@ -7,7 +7,6 @@ import os
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -104,12 +103,10 @@ def build_report(model: DIVE, cohort: Cohort | None = None) -> Report:
         "picture": None if picture is None else content.describe_picture(model, picture),
     }
     script = "(() => {\n" + "\n".join(_page(f"{name}.js") for name in _SCRIPTS) + "\n})();\n"
-    viewer = _viewer_script() if picture is not None and picture.kind == "surface" else ""
     page = _template().render(
         data=embed_json(data),
         script=script,
-        viewer=viewer,
-        policy=" ".join(script_hash(source) for source in (script, viewer) if source),
+        policy=script_hash(script),
         style=_page("report.css"),
         picture=picture,
         shapes=[] if picture is None else list(picture.content.get("shapes", ())),
@@ -124,15 +121,6 @@ def build_report(model: DIVE, cohort: Cohort | None = None) -> Report:
         date=datetime.date.today().isoformat(),
     )
     return Report(page)
-
-
-def _viewer_script() -> str:
-    if find_spec("plotly") is None:
-        raise ParameterError("a report needs plotly; install it with: pip install braindive[report]")
-    source = (files("plotly") / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
-    if "</script" in source.lower():
-        raise ParameterError("this version of plotly cannot stand inside a page; install another.")
-    return source
 
 
 def _page(name: str) -> str:

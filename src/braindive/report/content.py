@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -30,10 +30,10 @@ def describe_clusters(model: DIVE) -> list[dict[str, Any]]:
     """Curve, colour, noise and share of the vertices of each cluster."""
     curves = model.trajectories_
     shares = model.responsibilities_.mean(axis=0)
-    fixed = model.assignments is not None
+    names = model.cluster_names_ if model.assignments is not None else None
     return [
         {
-            "name": str(model.cluster_names_[k]) if fixed else f"Area {k + 1}",
+            "name": f"Area {k + 1}" if names is None else str(names[k]),
             "colour": colour,
             "amplitude": curves.amplitude[k],
             "steepness": curves.steepness[k],
@@ -160,10 +160,5 @@ def describe_settings(model: DIVE) -> list[tuple[str, str]]:
 
 def describe_versions() -> list[tuple[str, str]]:
     """Versions with which the report was written."""
-    rows = [("python", platform.python_version())]
-    for name in ("braindive", "numpy", "scipy", "scikit-learn", "nilearn", "plotly"):
-        try:
-            rows.append((name, version(name)))
-        except PackageNotFoundError:
-            continue
-    return rows
+    names = ("braindive", "numpy", "scipy", "scikit-learn", "nilearn")
+    return [("python", platform.python_version()), *((name, version(name)) for name in names)]

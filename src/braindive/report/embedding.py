@@ -25,13 +25,13 @@ def encode_array(array: Any, dtype: str) -> str:
 
 
 def embed_json(content: Any) -> str:
-    """Return JSON that may stand inside a script element, whatever the texts in it say.
+    r"""Return JSON that may stand inside a script element, whatever the texts in it say.
 
     Examples
     --------
     >>> from braindive.report.embedding import embed_json
     >>> print(embed_json({"name": "</script>"}))
-    {"name":"\\u003c/script\\u003e"}
+    {"name":"\u003c/script\u003e"}
     """
     # ASCII only, so U+2028 is escaped; without < no element can end or begin.
     text = json.dumps(plain(content), allow_nan=False, separators=(",", ":"))

@@ -201,13 +201,22 @@ def thin_mesh(points: Array, faces: IntArray, most: int) -> tuple[IntArray, IntA
     return kept, corners[whole]
 
 
+def _upright(numbers: Array, affine: Array) -> IntArray:
+    """Axes from left to right, back to front and below to above."""
+    axes = io_orientation(affine)  # type: ignore[no-untyped-call]
+    turned: IntArray = apply_orientation(numbers, axes).astype(np.int64)  # type: ignore[no-untyped-call]
+    return turned
+
+
 def _draw_volume(space: Volume) -> Picture:
     """Axial slices, evenly spaced through the mask, laid out in rows."""
     numbers = np.full(space.mask.shape, -1.0)
     numbers[space.mask] = np.arange(space.n_vertices)
-    upright = apply_orientation(numbers, io_orientation(space.affine)).astype(np.int64)
+    upright = _upright(numbers, space.affine)
     heights = np.flatnonzero((upright >= 0).any(axis=(0, 1)))
-    chosen = np.unique(heights[np.linspace(0, len(heights) - 1, _N_SLICES + 2).astype(int)[1:-1]])
+    chosen = heights
+    if len(heights) > _N_SLICES:  # not the outermost, which show little
+        chosen = heights[np.linspace(0, len(heights) - 1, _N_SLICES + 2).astype(int)[1:-1]]
     within = [np.flatnonzero((upright >= 0).any(axis=others)) for others in ((1, 2), (0, 2))]
     left, back = (int(axis[0]) for axis in within)
     width, depth = (int(axis[-1] - axis[0]) + 3 for axis in within)

@@ -1,5 +1,5 @@
-// A picture without WebGL: the first one on the page, the printed one, and the only one where
-// there is no WebGL. Knows which point is under a pixel.
+// Pictures made pixel by pixel. They need no WebGL, which remote desktops often lack, are there as
+// soon as the page is, print as they look, and know which point of the brain each pixel shows.
 
 const surface = report.picture && report.picture.kind === "surface" ? prepareSurface() : null;
 
@@ -68,6 +68,18 @@ function fitCanvas(canvas) {
   canvas.height = Math.max(1, Math.round(box.height * scale));
 }
 
+function boundsOf(positions, parts) {
+  const low = [Infinity, Infinity, Infinity], high = [-Infinity, -Infinity, -Infinity];
+  for (const { start, size } of parts) {
+    for (let at = 3 * start; at < 3 * (start + size); at++) {
+      if (positions[at] < low[at % 3]) low[at % 3] = positions[at];
+      if (positions[at] > high[at % 3]) high[at % 3] = positions[at];
+    }
+  }
+  const size = high.map((x, axis) => x - low[axis]);
+  return { middle: high.map((x, axis) => (x + low[axis]) / 2), extent: Math.max(...size) };
+}
+
 // Triangles into pixels with a depth buffer; returns the point nearest to each pixel.
 function paintSurface(canvas, shape, view, mode, level) {
   const { width, height } = canvas;
@@ -79,27 +91,17 @@ function paintSurface(canvas, shape, view, mode, level) {
   const total = positions.length / 3;
   const x = new Float32Array(total), y = new Float32Array(total), z = new Float32Array(total);
   const colour = new Uint8ClampedArray(3 * total);
-  const low = [Infinity, Infinity], high = [-Infinity, -Infinity];
+  const { middle, extent } = boundsOf(positions, shown);
+  const zoom = (0.94 * Math.min(width, 1.2 * height)) / extent;
+  const [atRight, atUp] = [along(middle, 0, right), along(middle, 0, up)];
   for (const part of shown) {
     for (let p = part.start; p < part.start + part.size; p++) {
-      x[p] = along(positions, 3 * p, right);
-      y[p] = -along(positions, 3 * p, up);
+      x[p] = (along(positions, 3 * p, right) - atRight) * zoom + width / 2;
+      y[p] = (atUp - along(positions, 3 * p, up)) * zoom + height / 2;
       z[p] = along(positions, 3 * p, eye);
-      low[0] = Math.min(low[0], x[p]);
-      high[0] = Math.max(high[0], x[p]);
-      low[1] = Math.min(low[1], y[p]);
-      high[1] = Math.max(high[1], y[p]);
       const bright = 0.42 + 0.62 * Math.max(0, along(normals, 3 * p, light));
       const base = colourOf(mode, level[p]);
       for (let c = 0; c < 3; c++) colour[3 * p + c] = base[c] * bright;
-    }
-  }
-  const zoom = 0.92 * Math.min(width / (high[0] - low[0]), height / (high[1] - low[1]));
-  const middle = [(low[0] + high[0]) / 2, (low[1] + high[1]) / 2];
-  for (const part of shown) {
-    for (let p = part.start; p < part.start + part.size; p++) {
-      x[p] = (x[p] - middle[0]) * zoom + width / 2;
-      y[p] = (y[p] - middle[1]) * zoom + height / 2;
     }
   }
   const image = new ImageData(width, height);

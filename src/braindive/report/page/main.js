@@ -100,7 +100,8 @@ const opening = clusters.map((c) => c.midpoint).sort((a, b) => a - b)[Math.floor
 choose({ score: opening });
 if (brain) {
   showScale();
-  performance.mark("first-picture");
+  // Noted after the frame that has the brain in it.
+  requestAnimationFrame(() => setTimeout(() => performance.mark("first-picture")));
   byId("modes").addEventListener("change", (event) => {
     choose({ mode: event.target.value });
     showScale();
@@ -110,7 +111,7 @@ if (brain) {
   }
   if (byId("shape")) byId("shape").addEventListener("change", (event) => brain.look({ shape: event.target.value }));
 }
-// The page is painted first: a long table and the viewer's source take a while.
+// The page is painted first: a long table takes a while.
 function afterFirstPaint(then) {
   const once = () => {
     observer.disconnect();
@@ -126,7 +127,4 @@ afterFirstPaint(() => {
     stop();
     choose({ person, score: report.people.at[person][0] });
   });
-  if (!brain) return;
-  if (document.readyState === "complete") brain.startViewer();
-  else window.addEventListener("load", brain.startViewer);
 });
