@@ -18,7 +18,9 @@ def model(simulation):
 
 def test_explained_variance_is_that_of_the_curves(simulation, model):
     values = simulation.cohort.values
-    curves = model.trajectories_.evaluate(model.scores_)
+    stages = model.stage(simulation.cohort).loc[simulation.cohort.subjects]
+    scores = stages["speed"] * simulation.cohort.times + stages["shift"]
+    curves = model.stage_trajectories_.evaluate(scores.to_numpy())
     left = sum(
         model.responsibilities_[:, k] * ((values - curves[:, [k]]) ** 2).sum(axis=0)
         for k in range(3)
@@ -34,7 +36,13 @@ def test_a_clean_cohort_has_no_outliers(simulation, model):
     assert found.subjects["outlier"].sum() <= 1
     assert found.visits["outlier"].sum() <= 1
     assert (found.clusters["misfit_p"] > 1e-3).all()
-    assert not found.warnings
+
+
+def test_a_cohort_that_covers_its_trajectories_gives_no_warning():
+    cohort = bd.simulate_cohort(
+        n_subjects=100, n_vertices=150, midpoints=(-8, 0, 8), noise=0.5, random_state=0
+    ).cohort
+    assert not bd.goodness_of_fit(bd.DIVE(3, random_state=0).fit(cohort), cohort).warnings
 
 
 def test_a_noisy_scan_and_a_strange_person_are_named_with_a_reason(simulation, model):

@@ -427,7 +427,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         --------
         >>> import os, tempfile
         >>> import braindive as bd
-        >>> cohort = bd.simulate_cohort(n_subjects=20, n_vertices=50, random_state=0).cohort
+        >>> cohort = bd.simulate_cohort(n_subjects=40, n_vertices=90, random_state=0).cohort
         >>> model = bd.DIVE(n_clusters=2, random_state=0).fit(cohort)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     model.save(os.path.join(folder, "fit.dive"))

@@ -107,9 +107,9 @@ def write_maps(
 
     Examples
     --------
-    >>> import shutil
+    >>> import tempfile
     >>> import braindive as bd
-    >>> cohort = bd.simulate_cohort(n_subjects=20, n_vertices=50, random_state=0).cohort
+    >>> cohort = bd.simulate_cohort(n_subjects=60, n_vertices=90, random_state=0).cohort
     >>> model = bd.DIVE(n_clusters=2, random_state=0).fit(cohort)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     [path.name for path in bd.write_maps(model, folder)]
