@@ -12,12 +12,15 @@ import braindive as bd
 from braindive.errors import ClusterError, ReadError
 from braindive.measurements import Measurements
 
+# Sockets to a worker that was killed are closed by the garbage collector, with a warning.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 
 @pytest.fixture(scope="module")
 def client():
     with (
         LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
         Client(cluster) as client,
     ):
@@ -114,7 +117,7 @@ def test_worker_that_comes_late_is_used(tmp_path):
     cohort = spatial_cohort()
     reference = bd.DIVE(3, random_state=0).fit(cohort)
     with (
-        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
 
@@ -128,7 +131,7 @@ def test_worker_that_comes_late_is_used(tmp_path):
 
 def test_cluster_without_workers_is_refused():
     with (
-        LocalCluster(n_workers=0, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=0, dashboard_address=":0") as cluster,
         Client(cluster) as client,
         pytest.raises(ClusterError, match="no worker"),
     ):
@@ -151,7 +154,7 @@ class BrokenStore:
 
 def test_block_that_cannot_be_read_is_named():
     values = np.random.default_rng(0).normal(size=(6, 1000))
-    with pytest.raises(ReadError, match=r"vertices 512 to 767 .* input/output error"):
+    with pytest.raises(ReadError, match=r"vertices 512 to 767 .*input/output error"):
         _ = Measurements(BrokenStore(values, failures=10**6), n_jobs=1).counts
 
 

@@ -107,7 +107,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         Most passes over the data.
     tol : float, default 1e-4
         Converged when the responsibilities change by less on average, and the objective by less
-        than a hundredth of it, relatively.
+        than a tenth of it, relatively.
     priors : Priors, optional
         Priors of speeds, shifts and trajectories.
     preprocessing : Preprocessing, optional

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 # The objective is a sum over all measurements, of which a fit explains the smaller part.
-_SHARE = 1e-2
+_SHARE = 0.1
 # Iterations without progress after which a fit is said to go in circles.
 _PATIENCE = 12
 
@@ -18,7 +18,7 @@ class Monitor:
     ----------
     tol : float
         Converged when the responsibilities change by less than `tol` on average and the objective
-        by less than `tol` / 100 of its size.
+        by less than a tenth of `tol`, relative to its size.
     max_iter : int
         Give up after so many iterations.
 
