@@ -318,7 +318,7 @@ def e_step(
     if problem.fixed is not None:
         density, z = densities(problem, parameters, curves), problem.fixed
         value = float(np.vdot(z, density)) + log_prior(problem, parameters)
-        pooled = problem.measurements.pool(z)
+        pooled = state.pooled or problem.measurements.pool(z)
         return State(parameters, z, density, None, pooled), gather(problem, z, *pooled), value
     if problem.graph is None:
         field, settled = None, None
