@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 import zarr
 from distributed import Client, LocalCluster
+from typer.testing import CliRunner
 
 import braindive as bd
+from braindive.cli.fitting import connect
+from braindive.cli.main import app
 from braindive.errors import ClusterError, ReadError
 from braindive.measurements import Measurements
 
@@ -127,6 +130,28 @@ def test_worker_that_comes_late_is_used(tmp_path):
 
         model = bd.DIVE(3, random_state=0).fit(cohort, client=client, callback=add_worker)
     assert_same_fit(model, reference)
+
+
+def test_command_line_fits_on_a_cluster_and_within_a_memory(client, tmp_path):
+    cohort = bd.simulate_cohort(30, 3, 300, control_share=0.3, random_state=0).cohort
+    table = str(bd.write_cohort(cohort, tmp_path / "study", "table"))
+    address = client.scheduler.address
+    for name, options in (
+        ("one", []),
+        ("many", ["--dask", address]),
+        ("little", ["--memory", "1MB"]),
+    ):
+        command = ["fit", table, "-k", "3", "-o", str(tmp_path / name), *options]
+        assert CliRunner().invoke(app, command).exit_code == 0
+    one = bd.load_model(tmp_path / "one")
+    for name in ("many", "little"):
+        assert_same_fit(bd.load_model(tmp_path / name), one)
+
+
+def test_scheduler_that_does_not_answer_is_named():
+    message = r"no Dask scheduler answers at tcp://127.0.0.1:1 "
+    with pytest.raises(ClusterError, match=message), connect("tcp://127.0.0.1:1"):
+        pass
 
 
 def test_cluster_without_workers_is_refused():

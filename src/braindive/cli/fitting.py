@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,6 +52,12 @@ def fit(
     resume: Annotated[
         bool, typer.Option("--resume", help="Insist on going on with an interrupted fit.")
     ] = False,
+    memory: Annotated[
+        str | None, typer.Option(help="Memory that a fit from disk may take, such as 2GB.")
+    ] = None,
+    dask: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler to spread the fit over.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Summary for machines.")] = False,
 ) -> None:
     """Fit a model; the same command goes on after an interruption, to the same answer.
@@ -62,19 +70,22 @@ def fit(
     path = check_output_file(Path(chosen.output))
     if maps is not None:
         check_output_folder(maps)
-    model = chosen.model()
+    model = chosen.model().set_params(memory=memory)
     opened = open_cohort(Path(chosen.cohort), chosen.space)
     fingerprint = fit_fingerprint(opened, model.get_params(deep=False))
     kept = path.with_name(f"{path.name}.checkpoint")
     checkpoint = _find_checkpoint(kept, fingerprint, resume)
 
-    with fit_progress(messages, chosen.tol, chosen.max_iter) as show:
+    with (
+        connect(dask) as client,
+        fit_progress(messages, chosen.tol, chosen.max_iter) as show,
+    ):
 
         def after_each_pass(progress: Progress) -> None:
             write_checkpoint(kept, fingerprint, progress.checkpoint)
             show(progress)
 
-        model.fit(opened, callback=after_each_pass, resume=checkpoint)
+        model.fit(opened, callback=after_each_pass, resume=checkpoint, client=client)
 
     model.save(path)
     write_settings(chosen, path.with_name(f"{path.name}.json"))
@@ -84,10 +95,30 @@ def fit(
     _report(model, path, json)
 
 
+@contextmanager
+def connect(address: str | None) -> Iterator[Any]:
+    """Connect to a Dask scheduler, or to nothing."""
+    if address is None:
+        yield None
+        return
+    try:
+        from distributed import Client
+    except ImportError:
+        raise bd.ClusterError(
+            'Dask is not installed; get it with: pip install "braindive[cluster]"'
+        ) from None
+    try:
+        client = Client(address, timeout=5)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as error:
+        raise bd.ClusterError(f"no Dask scheduler answers at {address} ({error}).") from error
+    with client:
+        yield client
+
+
 def _choose(context: typer.Context, file: Path | None) -> FitSettings:
     """Settings of the file, where there is one, and what the command line says over them."""
     names = {"to": "output"}
-    outside = ("maps", "settings", "resume", "json")
+    outside = ("maps", "settings", "resume", "memory", "dask", "json")
     given: dict[str, Any] = {}
     for name, value in context.params.items():
         source = context.get_parameter_source(name)

@@ -124,7 +124,9 @@ def fit_fingerprint(cohort: Cohort, parameters: dict[str, Any]) -> str:
     -------
     str
     """
-    same_result = {key: value for key, value in parameters.items() if key != "n_jobs"}
+    same_result = {
+        key: value for key, value in parameters.items() if key not in ("n_jobs", "memory")
+    }
     facts = {
         "parameters": same_result,
         "packages": {name: version(name) for name in _PACKAGES},
