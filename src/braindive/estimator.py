@@ -138,7 +138,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         everybody's, have mean 0 and standard deviation 1.
     spatial_strength_ : float
         Strength of the Markov random field; 0 if it is off.
-    objective_ : (n_iter_,)
+    objective_ : (n_iterations,)
         Log-posterior (with a Markov random field: pseudo-posterior) at each iteration.
     n_iter_, converged_, stop_reason_ : int, bool, str
         How the fit ended: "converged", "cycling" or "max_iter".

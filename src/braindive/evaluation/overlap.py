@@ -32,8 +32,8 @@ def cluster_overlap(first: ArrayLike, second: ArrayLike) -> Array:
     Returns
     -------
     (n_clusters,)
-        For each cluster of `first`: 2 |A and B| / (|A| + |B|), with B the cluster of `second`
-        that matches it; 0 where none does.
+        For each cluster of `first`: twice the vertices it shares with the cluster of `second`
+        that matches it, over the vertices of both; 0 where none matches.
 
     Examples
     --------
