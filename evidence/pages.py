@@ -284,6 +284,15 @@ numbers beside ours.
 - [Model comparison and robustness](comparison.md)
 - [Groups](groups.md)
 
+```{toctree}
+:hidden:
+
+simulations
+choosing-clusters
+comparison
+groups
+```
+
 `make paper` writes these pages at a reduced size; `make paper FULL=--full` at the paper's.
 Interrupted, it goes on where it was. The same seeds give the same tables with any number of
 workers.
