@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 import braindive as bd
+from braindive.checks import check_memory
 from braindive.cli.console import messages, output, print_json, say
 from braindive.cli.inputs import check_output_file, check_output_folder, open_cohort
 from braindive.cli.progress import fit_progress
@@ -68,6 +69,7 @@ def fit(
     """
     chosen = _choose(context, settings)
     path = check_output_file(Path(chosen.output))
+    check_memory(memory)
     if maps is not None:
         check_output_folder(maps)
     model = chosen.model().set_params(memory=memory)
