@@ -30,8 +30,9 @@ import zarr
 
 import braindive as bd
 from braindive.distributed import DistributedMeasurements
-from braindive.measurements import Measurements, block_width, one_thread_per_product
+from braindive.measurements import Measurements, one_thread_per_product
 from braindive.model.em import Assign
+from braindive.storage import block_width
 
 _VISITS = 4
 

@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 import braindive as bd
 from braindive.cli.fitting import connect
 from braindive.cli.main import app
-from braindive.errors import ClusterError, ReadError
-from braindive.measurements import Measurements
+from braindive.errors import ClusterError
 
 # Sockets to a worker that was killed are closed by the garbage collector, with a warning.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -68,13 +67,22 @@ def as_memory_map(cohort, folder):
     return with_values(cohort, np.memmap(folder / "values", values.dtype, "r", shape=values.shape))
 
 
-def as_store(cohort, folder):
+def as_store(cohort, folder, compressors="auto"):
     values = cohort.values
     store = zarr.create_array(
-        folder / "values.zarr", shape=values.shape, chunks=(len(values), 640), dtype=values.dtype
+        folder / "values.zarr",
+        shape=values.shape,
+        chunks=(len(values), 640),
+        dtype=values.dtype,
+        compressors=compressors,
     )
     store[:] = values
     return with_values(cohort, zarr.open_array(folder / "values.zarr", mode="r"))
+
+
+def as_plain_store(cohort, folder):
+    """As packed cohorts are kept: the chunks are mapped into memory."""
+    return as_store(cohort, folder, compressors=None)
 
 
 def assert_same_fit(model, reference):
@@ -83,23 +91,24 @@ def assert_same_fit(model, reference):
     np.testing.assert_allclose(model.scores_, reference.scores_, atol=1e-6)
 
 
-@pytest.mark.parametrize("keep", [as_memory_map, as_store])
+@pytest.mark.parametrize("keep", [as_memory_map, as_store, as_plain_store])
 def test_fit_from_disk_equals_fit_in_memory(cohort, in_memory, tmp_path, keep):
     assert_same_fit(bd.DIVE(3, random_state=0).fit(keep(cohort, tmp_path)), in_memory)
 
 
-def test_little_memory_changes_blocks_but_not_the_answer(cohort, in_memory, tmp_path):
-    stored = as_memory_map(cohort, tmp_path)
+@pytest.mark.parametrize("keep", [as_memory_map, as_plain_store])
+def test_little_memory_changes_blocks_but_not_the_answer(cohort, in_memory, tmp_path, keep):
+    stored = keep(cohort, tmp_path)
     assert_same_fit(bd.DIVE(3, random_state=0, memory="300kB").fit(stored), in_memory)
 
 
-@pytest.mark.parametrize("keep", [lambda cohort, _: cohort, as_memory_map, as_store])
+@pytest.mark.parametrize("keep", [lambda cohort, _: cohort, as_memory_map, as_plain_store])
 def test_fit_on_workers_equals_fit_in_memory(cohort, in_memory, tmp_path, client, keep):
     model = bd.DIVE(3, random_state=0).fit(keep(cohort, tmp_path), client=client)
     assert_same_fit(model, in_memory)
 
 
-@pytest.mark.parametrize("keep", [lambda cohort, _: cohort, as_store])
+@pytest.mark.parametrize("keep", [lambda cohort, _: cohort, as_plain_store])
 def test_fit_survives_a_killed_worker(cohort, in_memory, tmp_path, client, keep):
     killed = []
 
@@ -161,30 +170,3 @@ def test_cluster_without_workers_is_refused():
         pytest.raises(ClusterError, match="no worker"),
     ):
         bd.DIVE(2).fit(bd.simulate_cohort(10, 3, 30, random_state=0).cohort, client=client)
-
-
-class BrokenStore:
-    """An array on a disk that cannot be read from vertex 512 on."""
-
-    def __init__(self, values, failures):
-        self.values, self.failures = values, failures
-        self.shape, self.dtype, self.chunks = values.shape, values.dtype, (len(values), 256)
-
-    def __getitem__(self, key):
-        if key[1].start >= 512 and self.failures > 0:
-            self.failures -= 1
-            raise OSError("input/output error")
-        return self.values[key]
-
-
-def test_block_that_cannot_be_read_is_named():
-    values = np.random.default_rng(0).normal(size=(6, 1000))
-    with pytest.raises(ReadError, match=r"vertices 512 to 767 .*input/output error"):
-        _ = Measurements(BrokenStore(values, failures=10**6), n_jobs=1).counts
-
-
-def test_block_that_can_be_read_later_is_read_again():
-    values = np.random.default_rng(0).normal(size=(6, 1000))
-    found = Measurements(BrokenStore(values, failures=2), n_jobs=1).summary
-    for ours, theirs in zip(found, Measurements(values, n_jobs=1).summary, strict=True):
-        np.testing.assert_array_equal(ours, theirs)

@@ -8,6 +8,7 @@ import numpy as np
 
 from braindive.cohort import Cohort
 from braindive.model.arrays import Array
+from braindive.storage import mapped
 
 # Values in one piece: 32 MiB of float64.
 _PIECE = 2**22
@@ -26,7 +27,7 @@ def vertex_blocks(cohort: Cohort) -> Iterator[tuple[slice, Array]]:
     slice, (n_visits, n_block)
         Which vertices, and their values in the order of the cohort's visits.
     """
-    stored, rows = cohort._stored, cohort._rows
+    stored, rows = mapped(cohort._stored), cohort._rows
     n_stored, n_vertices = stored.shape
     # Chunks of a store are read whole, so a block is made of whole chunks.
     chunk = stored.chunks[1] if hasattr(stored, "chunks") else 1

@@ -15,6 +15,7 @@ from braindive.distributed import DistributedMeasurements
 from braindive.errors import CohortError
 from braindive.measurements import Measurements, Unit
 from braindive.model.arrays import Array, BoolArray, IntArray
+from braindive.storage import mapped
 
 if TYPE_CHECKING:
     from braindive.space import Space
@@ -445,6 +446,7 @@ def _check_finite(values: Any, subjects: np.ndarray, times: Array) -> bool:
     n_visits, n_vertices = values.shape
     width = values.chunks[1] if hasattr(values, "chunks") else max(_AT_ONCE // n_visits, 1)
     missing, empty = False, np.ones(n_visits, dtype=bool)
+    values = mapped(values)
     for start in range(0, n_vertices, width):
         block = np.asarray(values[:, start : start + width])
         with np.errstate(invalid="ignore", over="ignore"):

@@ -21,10 +21,10 @@ from braindive.measurements import (
     Assign,
     Measurements,
     Unit,
-    block_width,
     one_thread_per_product,
 )
 from braindive.model.arrays import Array, IntArray
+from braindive.storage import block_width, mapped
 
 # Values in one part: small enough that a lost part is soon read again.
 _PART_BYTES = 2**28
@@ -56,6 +56,11 @@ class Window:
         rows, columns = key
         begin, end, _ = columns.indices(self.stop - self.start)
         return np.asarray(self.values[rows, self.start + begin : self.start + end])
+
+    def read_ahead(self, where: slice) -> None:
+        """Have the disk fetch what will be read soon, where the values can do so."""
+        if hasattr(self.values, "read_ahead"):
+            self.values.read_ahead(slice(self.start + where.start, self.start + where.stop))
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,7 @@ class Source:
         order, values = self.order, self.values
         if isinstance(values, MemoryMap):
             values = values.open()
+        values = mapped(values)
         if values.shape[1] != self.where.stop - self.where.start:
             values = Window(values, self.where.start, self.where.stop)
         if self.persist and not isinstance(values, np.ndarray):

@@ -10,7 +10,6 @@ of threads cannot change a result. Holes (NaN) are left out of every sum.
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,16 +21,15 @@ import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import threadpool_limits
 
-from braindive.errors import ReadError
 from braindive.model.arrays import Array, BoolArray, IntArray
+from braindive.storage import fitting_width, mapped, read_columns
 
 T = TypeVar("T")
 Sums = tuple[Array, Array]
 Assign = Callable[[Array, Array, Array | None], tuple[Array, Array]]
 
-# How often a block is read before giving up, and the first pause between, in seconds.
-_TRIES = 3
-_PAUSE = 0.1
+# Blocks that the disk is told to fetch before they are needed.
+_AHEAD = 8
 # Rows summed in the precision of the values before the total is carried on in float64.
 _ROWS = 128
 
@@ -139,7 +137,7 @@ class Measurements:
         memory: int | None = None,
         unit: Unit | None = None,
     ) -> None:
-        self._values = values
+        self._values = mapped(values)
         if order is not None and np.array_equal(order, np.arange(values.shape[0])):
             order = None
         self._order = order
@@ -147,7 +145,7 @@ class Measurements:
         self.n_vertices = values.shape[1]
         self.n_visits = values.shape[0] if order is None else len(order)
         self._n_threads = effective_n_jobs(-1 if n_jobs is None else n_jobs)
-        self._block_size = block_size or _fitting_width(
+        self._block_size = block_size or fitting_width(
             values, self.n_visits, missing, self._n_threads, memory
         )
         self._unit = unit
@@ -399,37 +397,29 @@ class Measurements:
         np.copyto(deviations, 0.0, where=~block.observed)
         return deviations
 
+    def _columns(self, start: int) -> slice:
+        return slice(start, min(start + self._block_size, self.n_vertices))
+
     def _block(self, start: int) -> Block:
-        where = slice(start, min(start + self._block_size, self.n_vertices))
+        where = self._columns(start)
         if isinstance(self._values, np.ndarray):
             rows = slice(None) if self._order is None else self._order
             values = self._values[rows, where]
         else:
-            values = self._read(where)
+            if hasattr(self._values, "read_ahead"):
+                # Past the end these are blocks of the next pass, fetched during the M-step.
+                starts = range(0, self.n_vertices, self._block_size)
+                later = (start // self._block_size + _AHEAD) % len(starts)
+                self._values.read_ahead(self._columns(starts[later]))
+            values = read_columns(self._values, where)
             values = values if self._order is None else values[self._order]
         return Block(where, values, ~np.isnan(values) if self.missing else None)
-
-    def _read(self, where: slice) -> Array:
-        """Read a block from a store; a disk or network may need more than one try."""
-        for attempt in range(_TRIES):
-            try:
-                return np.asarray(self._values[:, where])
-            except (OSError, RuntimeError, ValueError) as error:
-                if attempt == _TRIES - 1:
-                    first = getattr(self._values, "start", 0) + where.start
-                    last = first + where.stop - where.start - 1
-                    raise ReadError(
-                        f"vertices {first} to {last} could not be read after {_TRIES} tries "
-                        f"({error}); is the store complete and within reach?"
-                    ) from error
-                time.sleep(_PAUSE * 2**attempt)
-        raise AssertionError
 
     def read_all(self) -> Array:
         """Copy of all values in memory, rows as they are stored."""
         return np.concatenate(
             [
-                self._read(slice(start, min(start + self._block_size, self.n_vertices)))
+                read_columns(self._values, self._columns(start))
                 for start in range(0, self.n_vertices, self._block_size)
             ],
             axis=1,
@@ -466,30 +456,3 @@ def one_thread_per_product() -> Iterator[None]:
     """Keep BLAS and OpenMP to one thread: blocks are the unit of parallel work."""
     with threadpool_limits(limits=1):
         yield
-
-
-def block_width(n_visits: int, n_vertices: int, itemsize: int) -> int:
-    """Vertices in a block: about 32 MiB of values, and enough blocks to share the work.
-
-    Sums in single precision depend on how vertices are grouped, so that every way of reading the
-    same values should use the same blocks.
-    """
-    width = 32 * 2**20 // max(n_visits * itemsize, 1)
-    width = min(width, -(-n_vertices // 16))
-    return max(width // 64 * 64, 256)
-
-
-def _fitting_width(
-    values: Array, n_visits: int, missing: bool, n_threads: int, memory: int | None
-) -> int:
-    """The usual width, in whole chunks of a store, and less where memory is short."""
-    width = block_width(n_visits, values.shape[1], values.dtype.itemsize)
-    chunk = values.chunks[1] if hasattr(values, "chunks") else 1
-    if chunk > 1:
-        width = max(width // chunk, 1) * chunk
-    if memory is not None:
-        # A block being read, decoded and put in order exists up to three times; holes add a
-        # mask and a filled copy.
-        copies = n_threads * (5 if missing else 3)
-        width = min(width, max(memory // (n_visits * values.dtype.itemsize * copies), 1))
-    return width

@@ -24,8 +24,8 @@ from braindive.io.paths import PathLike
 from braindive.io.reading import Plan, Progress, plan_cohort
 from braindive.io.scratch import DTYPE, Scratch, fingerprint, record_inputs, record_table
 from braindive.io.table import typed_table
-from braindive.measurements import block_width
 from braindive.space import Space, space_from_arrays
+from braindive.storage import block_width
 
 FORMAT = "braindive-cohort"
 VERSION = 1
