@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
 from scipy import stats
 
+from braindive.estimator import DIVE
 from braindive.evaluation import published
+from braindive.evaluation.adni import TRUTH
 from braindive.evaluation.overlap import overlap_table
 from braindive.evaluation.summary import comparison_table, summarise_comparison
 from braindive.plotting.choices import plot_comparison
 from braindive.plotting.evidence import plot_areas, plot_p_values, plot_recovery
+from braindive.plotting.people import plot_groups
+from braindive.simulation import simulate_cohort
 from sizes import Size
-
-Rows = dict[str, list[dict[str, Any]]]
+from writing import Rows, command, markdown, save, write, write_table
 
 
 def simulations_page(rows: Rows, size: Size, folder: Path) -> None:
@@ -26,18 +27,18 @@ def simulations_page(rows: Rows, size: Size, folder: Path) -> None:
     closer = pd.DataFrame(rows["closer_trajectories"])
     fewer = pd.DataFrame(rows["fewer_subjects"])
     areas = pd.DataFrame(rows["contiguous_areas"])
-    _save(plot_recovery(closer, fewer, published.AGREEMENT), folder / "simulations.png")
-    _save(plot_areas(areas), folder / "areas.png")
+    save(plot_recovery(closer, fewer, published.AGREEMENT), folder / "simulations.png")
+    save(plot_areas(areas), folder / "areas.png")
     tables = []
     for frame, step, title in (
         (closer, "spacing", "closer trajectories"),
         (fewer, "n_subjects", "fewer subjects"),
     ):
-        frame.to_csv(folder / f"{title.replace(' ', '-')}.tsv", sep="\t", index=False)
+        write_table(frame, folder / f"{title.replace(' ', '-')}.tsv")
         table = _recovery_table(frame, step)
         table.insert(0, "paper", [published.AGREEMENT[title].get(x, np.nan) for x in table.index])
-        tables.append(_markdown(table))
-    areas.to_csv(folder / "areas.tsv", sep="\t", index=False)
+        tables.append(markdown(table))
+    write_table(areas, folder / "areas.tsv")
     areas["field"] = areas["spatial"].fillna("none")
     cortex = areas.groupby(["smoothing", "field"])[
         ["agreement", "ceiling", "correlation", "strength"]
@@ -47,7 +48,7 @@ def simulations_page(rows: Rows, size: Size, folder: Path) -> None:
         .eval("ceiling - agreement")
         .max()
     )
-    _write(
+    write(
         folder / "simulations.md",
         f"""# Simulations: closer trajectories, fewer subjects, a real cortex
 
@@ -90,9 +91,9 @@ neighbours, and the field can pass it.
 
 ![Agreement on the cortex](areas.png)
 
-{_markdown(cortex)}
+{markdown(cortex)}
 
-{_command(size, "simulations")}
+{command(size, "simulations")}
 """,
     )
 
@@ -102,19 +103,27 @@ def comparison_page(rows: Rows, size: Size, folder: Path) -> None:
     frame = pd.DataFrame(rows["adni_fold"])
     labels = frame[frame["measure"] == "labels"]
     frame = frame[frame["measure"] != "labels"].astype({"value": float})
-    frame.to_csv(folder / "comparison.tsv", sep="\t", index=False)
-    _save(plot_comparison(frame), folder / "comparison.png")
+    truth = frame[frame["model"] == TRUTH].groupby("measure", sort=False)["value"].mean()
+    frame = frame[frame["model"] != TRUTH]
+    write_table(frame, folder / "comparison.tsv")
+    save(plot_comparison(frame), folder / "comparison.png")
     summary = summarise_comparison(frame)
     ours = comparison_table(summary)
     paper = pd.DataFrame(published.COMPARISON, index=ours.columns).T
     paper.index.name = "model"
-    p_values = summary[summary["model"] != "DIVE"].pivot_table(
-        index="model", columns="measure", values="p_value"
-    )[list(ours.columns)]
+    rivals = summary[summary["model"] != "DIVE"].assign(
+        cell=lambda rows: [
+            f"{difference:+.4f} (p = {p_value:.2g})"
+            for difference, p_value in zip(rows["difference"], rows["p_value"], strict=True)
+        ]
+    )
+    differences = rivals.pivot_table(
+        index="model", columns="measure", values="cell", aggfunc="first", sort=False
+    )
     dice = overlap_table([np.array(found) for found in labels["value"]])
     dice.insert(0, "paper", list(published.FOLD_DICE))
     dice.index += 1
-    _write(
+    write(
         folder / "comparison.md",
         f"""# Model comparison and robustness
 
@@ -135,18 +144,20 @@ assumptions; the size of the correlations is a property of the noise we chose.
 
 ## Ours, simulated
 
-{_markdown(ours)}
+{markdown(ours)}
 
 Mean ± standard deviation over folds; * differs from DIVE at 5 % in the corrected resampled t-test
-of Nadeau and Bengio (2003), not corrected for the number of tests. P-values:
+of Nadeau and Bengio (2003), not corrected for the number of tests. The *mean map* takes the mean
+over all vertices as the stage and the last scan as the prediction. Differences from DIVE, with
+their p-values:
 
-{_markdown(p_values, digits=4)}
+{markdown(differences)}
 
-The *mean map* takes the mean over all vertices as the stage and the last scan as the prediction.
+{_staging_verdict(rivals, truth)}
 
 ## The paper's, in ADNI
 
-{_markdown(paper)}
+{markdown(paper)}
 
 The paper also reports a correlation of about 0.40 for mean thickness, above DIVE.
 
@@ -154,9 +165,9 @@ The paper also reports a correlation of about 0.40 for mean thickness, above DIV
 
 Dice overlap over all pairs of folds, after matching.
 
-{_markdown(dice)}
+{markdown(dice)}
 
-{_command(size, "comparison")}
+{command(size, "comparison")}
 
 On your own cohort: `braindive compare study.zarr --atlas regions.annot --scores MMSE,CDRSOB -o
 comparison/`.
@@ -164,115 +175,126 @@ comparison/`.
     )
 
 
+def _staging_verdict(rivals: pd.DataFrame, truth: pd.Series) -> str:
+    """How the stagings stand to each other and to a perfect one."""
+    listed = ", ".join(f"{name} {value:.2f}" for name, value in truth.items())
+    text = (
+        f"The true stage itself would correlate by {listed}: no staging can be expected above it."
+    )
+    correlations = rivals[rivals["measure"].isin(truth.index)]
+    ahead = correlations[(correlations["difference"] > 0) & correlations["differs"]]
+    for _, row in ahead.iterrows():
+        text += (
+            f" With {row['measure']}, {row['model']} is ahead of DIVE by {row['difference']:.4f}, "
+            f"less than a {1 / max(row['difference'] / row['sd'], 1e-9):.0f}th of the spread over "
+            "folds, but starred."
+        )
+    return text
+
+
 def groups_page(rows: Rows, size: Size, folder: Path) -> None:
     """False and true positives of the group test."""
     frame = pd.DataFrame(rows["group_test"])
-    frame.to_csv(folder / "groups.tsv", sep="\t", index=False)
-    _save(plot_p_values(frame), folder / "groups.png")
-    lines = []
-    for (effect, parameter), part in frame.groupby(["effect", "parameter"], sort=False):
-        p_values = part["p_value"]
-        lines.append(
-            {
-                "planted effect (sd)": effect,
-                "parameter": parameter,
-                "cohorts": len(part),
-                "p < 0.05, rank test": f"{(p_values < 0.05).mean():.1%}",
-                "p < 0.05, t-test": f"{(part['mean_p_value'] < 0.05).mean():.1%}",
-                "uniform (KS p)": f"{stats.kstest(p_values, 'uniform').pvalue:.2f}"
-                if effect == 0
-                else "",
-                "mean effect found (d)": f"{part['effect_size'].mean():.2f}",
-            }
-        )
-    table = pd.DataFrame(lines).set_index("planted effect (sd)")
-    _write(
+    write_table(frame, folder / "groups.tsv")
+    save(plot_p_values(frame), folder / "groups.png")
+    example = simulate_cohort(
+        n_subjects=150, n_visits=5, group_effect=0.8, control_share=0.3, random_state=0
+    )
+    save(plot_groups(DIVE(random_state=0).fit(example.cohort), "apoe4"), folder / "carriers.png")
+    null, planted = frame[frame["effect"] == 0], frame[frame["effect"] > 0]
+    false_positives = _by_cohort(null, _false_positives)
+    found = _by_cohort(planted, _power)
+    rates = null.groupby(["n_vertices", "parameter"])["p_value"].apply(lambda p: (p < 0.05).mean())
+    speed = planted[planted["parameter"] == "speed"].groupby("n_vertices")
+    reliability = speed["correlation"].mean() ** 2
+    few, many = reliability.index.min(), reliability.index.max()
+    power = speed["p_value"].apply(lambda p: (p < 0.05).mean())
+    ceiling = speed["true_p_value"].apply(lambda p: (p < 0.05).mean())
+    write(
         folder / "groups.md",
         f"""# Groups: carriers of a risk gene and others
 
-Cohorts of 60 subjects with three visits, two fifths of them carriers, fitted one by one; carriers
-and others are then compared in shift, speed and baseline score. Without a planted effect p-values
-have to be uniform; with one of 0.8 standard deviations in shifts and in log speeds it has to be
-found. Speeds from three visits a year apart are mostly noise, which is why their effect is found
-less often.
+Simulated cohorts, two fifths of each carriers, fitted one by one; carriers and others are then
+compared in shift, speed and baseline score. Without a planted effect p-values have to be uniform;
+with one of {planted["effect"].iloc[0]} standard deviations in shifts and in log speeds it has to be
+found as often as the data allow.
 
 ![p-values without an effect](groups.png)
 
-{_markdown(table)}
+*Share of cohorts without an effect whose p-value (rank test) is below each level; all sizes.*
 
-In ADNI the paper finds higher shifts, speeds and baseline scores in APOE4 carriers (p < 0.013).
+## No effect planted
 
-{_command(size, "groups")}
+{markdown(false_positives)}
 
-On your own fit: `braindive groups fit.dive --by apoe4 -o groups/`.
+Between {rates.min():.1%} and {rates.max():.1%} of the cohorts have a p-value below 5 %.
+
+## An effect planted
+
+{markdown(found)}
+
+*With true values* is the same test on the true shifts and speeds: the power that perfect estimates
+would have. *Reliability* is the squared correlation, within groups, of estimated with true values:
+the share of the variance of the estimates that is not noise.
+
+**Speeds need data.** With {few} vertices and three visits a year apart the reliability of a speed
+is {reliability[few]:.2f}, and an effect on speeds is found in {power[few]:.0%} of the cohorts where
+true speeds would show it in {ceiling[few]:.0%}. With {many:,} vertices, five
+visits and 150 subjects the reliability is {reliability[many]:.2f}, and the effect is found in
+{power[many]:.0%} ({ceiling[many]:.0%} with true speeds). A missing effect on speed in a small study
+says little; one on shifts or baseline scores says more.
+
+One cohort with 150 subjects, as `plot_groups` draws it:
+
+![Carriers and others](carriers.png)
+
+## The paper's, in ADNI
+
+Higher shifts, speeds and baseline scores in APOE4 carriers (p < 0.013). ADNI may not be
+redistributed; these are simulated cohorts.
+
+{command(size, "groups")}
+
+On your own fit: `braindive groups fit.dive --by apoe4 -o groups/`, with the figure of the three
+parameters as in the supplement.
 """,
     )
 
 
-def choosing_page(rows: Rows, size: Size, folder: Path) -> None:
-    """Experiment 1."""
-    frame = pd.DataFrame(rows["more_clusters"])
-    frame.drop(columns="candidates").to_csv(folder / "choosing.tsv", sep="\t", index=False)
-    choices = [f"{name}_choice" for name in ("aic", "bic", "held_out", "stability")]
-    table = frame.groupby("n_true")[choices].median()
-    names = {
-        "aic_choice": "AIC",
-        "bic_choice": "BIC",
-        "held_out_choice": "unseen subjects",
-        "stability_choice": "stability",
+def _by_cohort(
+    frame: pd.DataFrame, describe: Callable[[pd.DataFrame], dict[str, str]]
+) -> pd.DataFrame:
+    """One row for each kind of cohort and parameter."""
+    sizes = ["n_subjects", "n_visits", "n_vertices"]
+    lines = [
+        dict(zip([*sizes, "parameter"], key, strict=True)) | {"cohorts": len(part)} | describe(part)
+        for key, part in frame.groupby([*sizes, "parameter"], sort=False)
+    ]
+    return pd.DataFrame(lines).set_index("n_subjects")
+
+
+def _false_positives(part: pd.DataFrame) -> dict[str, str]:
+    return {
+        "p < 0.05, rank test": f"{(part['p_value'] < 0.05).mean():.1%}",
+        "p < 0.05, t-test": f"{(part['mean_p_value'] < 0.05).mean():.1%}",
+        "uniform (KS p)": f"{stats.kstest(part['p_value'], 'uniform').pvalue:.2f}",
+        "mean effect found (d)": f"{part['effect_size'].mean():.2f}",
     }
-    table = table.rename(columns=names).rename_axis("true clusters")
-    off = {name: float((table[name] - table.index).abs().mean()) for name in table}
-    closest = min(off, key=lambda name: off[name])
-    first, second = zip(*(published.CHOSEN_CLUSTERS[int(n)] for n in table.index), strict=True)
-    table["paper: AIC"], table["paper: BIC"] = first, second
-    tried = frame.groupby("n_true")["n_clusters"].unique()
-    table["tried"] = [f"{min(tried[n])} to {max(tried[n])}" for n in table.index]
-    figure, axes = plt.subplots(
-        1, len(table), figsize=(2.4 * len(table), 2.4), layout="constrained", squeeze=False
-    )
-    for ax, n_true in zip(axes[0], table.index, strict=True):
-        part = frame[frame["n_true"] == n_true].groupby("n_clusters")["rand"].mean()
-        ax.plot(part.index, part, "o-", color="#0072B2")
-        ax.axvline(n_true, color="#666666", linestyle=":")
-        ax.set(title=f"{n_true} true clusters", xlabel="clusters", ylim=(0, 1.05))
-    axes[0, 0].set_ylabel("adjusted Rand of halves")
-    _save(figure, folder / "choosing.png")
-    listed = ", ".join(f"{name} {value:.1f}" for name, value in off.items())
-    _write(
-        folder / "choosing-clusters.md",
-        f"""# How many clusters?
-
-Experiment 1: the basic setting with {size.selection_subjects} subjects and more clusters, their
-midpoints spread evenly over the same range. Four criteria choose from the numbers tried: AIC and
-BIC; the log-likelihood of unseen subjects ({size.splits} folds, fewest clusters within one
-standard error of the best); and stability, the adjusted Rand index between parcellations of two
-random halves of the subjects ({size.resamples} times; most clusters within one standard error of
-the most stable).
-
-![Stability](choosing.png)
-
-{_markdown(table, digits=0)}
-
-Mean distance from the truth: {listed}. Closest: **{closest}**.
-
-Every vertex has its own midpoint and steepness here, as in the paper, so that a likelihood, of the
-same or of unseen subjects, goes on rising when a true cluster is cut into slices; AIC and BIC then
-choose the largest number that is offered, and so do unseen subjects. What is cut anew in every
-half of the subjects is not stable, and stability stops. From about ten clusters on, neighbouring
-midpoints are closer than vertices of one cluster differ, and no criterion can be expected to find
-the number. `recommend_n_clusters` therefore goes by stability and says how well halves agree.
-
-{_command(size, "choosing-clusters")}
-
-On your own cohort: `braindive select study.zarr -k 2-8 -o selection/`.
-""",
-    )
 
 
-def index_page(size: Size, folder: Path) -> None:
+def _power(part: pd.DataFrame) -> dict[str, str]:
+    return {
+        "p < 0.05, rank test": f"{(part['p_value'] < 0.05).mean():.0%}",
+        "p < 0.05, t-test": f"{(part['mean_p_value'] < 0.05).mean():.0%}",
+        "with true values": f"{(part['true_p_value'] < 0.05).mean():.0%}",
+        "reliability": f"{part['correlation'].mean() ** 2:.2f}",
+        "mean effect found (d)": f"{part['effect_size'].mean():.2f}",
+    }
+
+
+def index_page(folder: Path) -> None:
     """Where everything is."""
-    _write(
+    write(
         folder / "index.md",
         """# Evidence
 
@@ -312,37 +334,3 @@ def _recovery_table(frame: pd.DataFrame, step: str) -> pd.DataFrame:
     table = frame.groupby(step)[columns].mean().sort_index(ascending=False)
     table.insert(2, "below ceiling", table["ceiling"] - table["agreement"])
     return table
-
-
-def _markdown(table: pd.DataFrame, digits: int = 3) -> str:
-    """A table in Markdown, its index first."""
-    flat = table.reset_index()
-    lines = [list(map(str, flat.columns)), ["---"] * len(flat.columns)]
-    lines += [[_cell(value, digits) for value in row] for row in flat.itertuples(index=False)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def _cell(value: Any, digits: int) -> str:
-    if isinstance(value, float):
-        return (
-            "" if np.isnan(value) else f"{value:.{digits}f}" if abs(value) < 100 else f"{value:.0f}"
-        )
-    return str(value)
-
-
-def _command(size: Size, page: str) -> str:
-    full = " --full" if size.name == "full" else ""
-    return (
-        f"Made at {size.name} size by `python evidence/run.py --output docs/evidence --only "
-        f"{page}{full}`."
-    )
-
-
-def _save(drawn: Any, path: Path) -> None:
-    figure = drawn.figure if isinstance(drawn, Axes) else drawn
-    figure.savefig(path, dpi=130, metadata={"Software": None})
-    plt.close(figure)
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")

@@ -11,12 +11,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import matplotlib as mpl
 
-from braindive.evaluation.adni import MODELS, adni_fold
-from braindive.evaluation.cache import Row, Task, run_cached
+from braindive.evaluation.adni import MODELS, TRUTH, adni_fold
+from braindive.evaluation.cache import Row, Task, count_finished, run_cached
 from braindive.evaluation.experiments import (
     closer_trajectories,
     contiguous_areas,
@@ -24,9 +26,16 @@ from braindive.evaluation.experiments import (
     group_test,
     more_clusters,
 )
-from pages import choosing_page, comparison_page, groups_page, index_page, simulations_page
-from sizes import FULL, REDUCED, Size
+from choosing import choosing_page
+from pages import comparison_page, groups_page, index_page, simulations_page
+from sizes import FULL, REDUCED, TINY, Size
 
+SIZES = {size.name: size for size in (TINY, REDUCED, FULL)}
+# Few maps, in which speeds are mostly noise, and enough to see them.
+GROUP_COHORTS = (
+    {"n_subjects": 60, "n_visits": 3, "n_vertices": 60},
+    {"n_subjects": 150, "n_visits": 5, "n_vertices": 1000},
+)
 PAGES = {
     "simulations": simulations_page,
     "comparison": comparison_page,
@@ -66,29 +75,31 @@ def tasks_of(size: Size) -> dict[str, list[tuple]]:
                 },
             )
             for fold in range(size.folds)
-            for model in MODELS
+            for model in (*MODELS, TRUTH)
         ],
         "groups": [
-            (group_test, {"effect": effect, "seed": seed})
+            (group_test, {"effect": effect, "seed": seed} | cohort)
+            for cohort in GROUP_COHORTS
             for effect, cohorts in ((0.0, size.null_cohorts), (0.8, size.planted_cohorts))
             for seed in range(cohorts)
         ],
         "choosing-clusters": [
-            (
-                more_clusters,
-                {
-                    "n_true": n_true,
-                    "candidates": list(candidates),
-                    "seed": seed,
-                    "n_splits": size.splits,
-                    "n_resamples": size.resamples,
-                    "n_subjects": size.selection_subjects,
-                },
-            )
-            for n_true, candidates in size.clusters.items()
-            for seed in range(size.selection_repeats)
+            (more_clusters, task | {"n_subjects": size.selection_subjects})
+            for task in sorted(choosing_tasks(size), key=lambda task: -task["n_clusters"])
         ],
     }
+
+
+def choosing_tasks(size: Size) -> Iterator[Task]:
+    """Every number of clusters to judge in experiment 1."""
+    first, *others = size.selection_seeds
+    grids = [(size.clusters | size.many_clusters, first)]
+    grids += [(size.clusters, seed) for seed in others]
+    for grid, seed in grids:
+        for n_true, candidates in grid.items():
+            for alike in (True, False):
+                for n_clusters in candidates:
+                    yield {"n_true": n_true, "alike": alike, "n_clusters": n_clusters, "seed": seed}
 
 
 def run_page(name: str, jobs: list[tuple], cache: Path, n_jobs: int) -> dict[str, list[Row]]:
@@ -96,20 +107,23 @@ def run_page(name: str, jobs: list[tuple], cache: Path, n_jobs: int) -> dict[str
     rows: dict[str, list[Row]] = {}
     for function in dict.fromkeys(function for function, _ in jobs):
         tasks: list[Task] = [task for other, task in jobs if other is function]
-        start = time.monotonic()
-
-        def show(
-            done: int, total: int, title: str = function.__name__, since: float = start
-        ) -> None:
-            passed = time.monotonic() - since
-            left = passed / done * (total - done)
-            end = "\n" if done == total else "\r"
-            text = f"{name}: {title} {done}/{total}, {passed:.0f} s, about {left:.0f} s left   "
-            if sys.stderr.isatty() or done == total:
-                print(text, end=end, file=sys.stderr, flush=True)
-
+        found = count_finished(function, tasks, cache)
+        show = partial(report, f"{name}: {function.__name__}", found, time.monotonic())
         rows[function.__name__] = run_cached(function, tasks, cache, n_jobs, show)
     return rows
+
+
+def report(title: str, found: int, since: float, done: int, total: int) -> None:
+    """Say how far the work is: on a terminal as it goes, elsewhere at its end."""
+    if not sys.stderr.isatty() and done < total:
+        return
+    passed = time.monotonic() - since
+    text = f"{title} {done}/{total} ({found} found in the cache), {passed:.0f} s"
+    if done < total:
+        left = passed / max(done - found, 1) * (total - max(done, found))
+        print(f"{text}, about {left:.0f} s left   ", end="\r", file=sys.stderr, flush=True)
+    else:
+        print(f"{text}          ", file=sys.stderr, flush=True)
 
 
 def main() -> None:
@@ -117,18 +131,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("docs/evidence"))
     parser.add_argument("--cache", type=Path, default=Path("build/evidence"))
-    parser.add_argument("--full", action="store_true", help="as large as in the paper: hours")
+    parser.add_argument(
+        "--size", choices=SIZES, default="reduced", help="full: as large as in the paper, hours"
+    )
+    parser.add_argument("--full", action="store_const", dest="size", const="full")
     parser.add_argument("--jobs", type=int, default=-1, help="workers; -1 for all cores")
     parser.add_argument("--only", choices=PAGES, help="one page instead of all")
     options = parser.parse_args()
     mpl.use("agg")
     options.output.mkdir(parents=True, exist_ok=True)
-    size = FULL if options.full else REDUCED
-    for name, jobs in tasks_of(size).items():
-        if options.only in (None, name):
-            rows = run_page(name, jobs, options.cache, options.jobs)
-            PAGES[name](rows, size, options.output)
-    index_page(size, options.output)
+    size = SIZES[options.size]
+    start = time.monotonic()
+    try:
+        for name, jobs in tasks_of(size).items():
+            if options.only in (None, name):
+                rows = run_page(name, jobs, options.cache, options.jobs)
+                PAGES[name](rows, size, options.output)
+        index_page(options.output)
+    except KeyboardInterrupt:
+        sys.exit("Interrupted. The same command goes on from here.")
+    print(f"{size.name} size: {time.monotonic() - start:.0f} s in all", file=sys.stderr)
 
 
 if __name__ == "__main__":

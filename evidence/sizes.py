@@ -22,11 +22,12 @@ class Size:
     space: str
     null_cohorts: int
     planted_cohorts: int
+    # Numbers to try by the true number, with every seed of selection_seeds ...
     clusters: Mapping[int, Sequence[int]]
-    selection_repeats: int
+    # ... and with the first of them.
+    many_clusters: Mapping[int, Sequence[int]]
+    selection_seeds: Sequence[int]
     selection_subjects: int
-    splits: int
-    resamples: int
     spacings: Sequence[float] = field(default=SPACINGS)
     subjects: Sequence[int] = field(default=SUBJECTS)
 
@@ -41,11 +42,28 @@ REDUCED = Size(
     space="fsaverage5-left",
     null_cohorts=60,
     planted_cohorts=10,
-    clusters={2: range(2, 5), 3: range(2, 6), 5: range(3, 8)},
-    selection_repeats=1,
+    clusters={2: range(2, 6), 3: range(2, 7), 5: range(2, 8)},
+    many_clusters={10: (6, 8, 10, 12)},
+    selection_seeds=(11,),
     selection_subjects=100,
-    splits=3,
-    resamples=2,
+)
+# Seconds: to see that everything runs, not to learn anything.
+TINY = Size(
+    name="tiny",
+    repeats=2,
+    cortex_repeats=1,
+    smoothings=(0,),
+    folds=2,
+    cohort_subjects=40,
+    space="fsaverage5-left",
+    null_cohorts=3,
+    planted_cohorts=2,
+    clusters={2: (2, 3)},
+    many_clusters={},
+    selection_seeds=(11,),
+    selection_subjects=20,
+    spacings=(0.33,),
+    subjects=(10, 5),
 )
 FULL = Size(
     name="full",
@@ -57,18 +75,16 @@ FULL = Size(
     space="fsaverage5",
     null_cohorts=200,
     planted_cohorts=50,
-    clusters={
-        2: range(2, 7),
-        3: range(2, 8),
-        5: range(3, 10),
-        10: range(4, 17, 2),
-        15: range(6, 22, 3),
-        20: range(8, 29, 4),
-        30: range(12, 40, 6),
-        40: range(16, 53, 6),
+    clusters={2: range(2, 9), 3: range(2, 9), 5: range(2, 9)},
+    # Around the truth, and what the paper's AIC and BIC chose.
+    many_clusters={
+        10: (5, 7, 8, 9, 10, 11, 12, 14),
+        15: (7, 9, 11, 12, 15, 18, 20),
+        20: (12, 14, 16, 18, 20, 22, 25),
+        30: (20, 24, 27, 30, 34, 38),
+        40: (28, 34, 38, 40, 44, 48),
     },
-    selection_repeats=1,
+    # Seeds that no rule was tried on.
+    selection_seeds=(11, 12, 13, 14, 15),
     selection_subjects=300,
-    splits=4,
-    resamples=3,
 )

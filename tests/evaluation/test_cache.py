@@ -1,10 +1,11 @@
 """Results on disk."""
 
 import json
+import os
 
 import pytest
 
-from braindive.evaluation.cache import run_cached
+from braindive.evaluation.cache import count_finished, run_cached
 
 CALLS = []
 
@@ -38,6 +39,21 @@ def test_other_code_never_meets_an_old_result(tmp_path, monkeypatch):
     monkeypatch.setattr("braindive.evaluation.cache._code", lambda: "changed")
     run_cached(square, [{"x": 1}], tmp_path)
     assert CALLS == [1, 1]
+
+
+def test_finished_tasks_are_counted(tmp_path):
+    run_cached(square, [{"x": 1}, {"x": 2}], tmp_path)
+    assert count_finished(square, [{"x": 2}, {"x": 3}, {"x": 1}], tmp_path) == 2
+
+
+def test_what_a_killed_process_left_is_removed_but_not_what_is_being_written(tmp_path):
+    old, new = tmp_path / "a.1.part", tmp_path / "b.2.part"
+    for path in (old, new):
+        path.write_text("[{")
+    os.utime(old, (0, 0))
+    run_cached(square, [{"x": 1}], tmp_path)
+    assert not old.exists()
+    assert new.exists()
 
 
 def test_files_say_what_they_hold_and_no_unfinished_one_is_left(tmp_path):

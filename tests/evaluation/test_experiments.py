@@ -1,18 +1,24 @@
 """The simulation experiments."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy import stats
 
 import braindive as bd
 from braindive.cognition import TESTS
 from braindive.evaluation.adni import adni_fold, adni_like_cohort
+from braindive.evaluation.cache import run_cached
 from braindive.evaluation.experiments import (
     ceiling,
     contiguous_areas,
     fewer_subjects,
+    group_test,
     more_clusters,
     recovery,
 )
+from braindive.evaluation.selection import selection_table
 
 
 def test_the_ceiling_equals_a_naive_e_step():
@@ -54,13 +60,7 @@ def test_a_fit_of_few_subjects_comes_close_to_the_ceiling():
 
 def test_scores_without_any_disease_are_not_recovered(simulation, model):
     shuffled = np.random.default_rng(0).permutation(simulation.truth.scores)
-    truth = simulation.truth.__class__(
-        simulation.truth.labels,
-        simulation.truth.trajectories,
-        simulation.truth.speeds,
-        simulation.truth.shifts,
-        shuffled,
-    )
+    truth = replace(simulation.truth, scores=shuffled)
     lost = recovery(bd.Simulation(simulation.cohort, truth), model)
     assert abs(lost["correlation"]) < 0.3
     assert lost["score_error"] > 10 * recovery(simulation, model)["score_error"]
@@ -73,11 +73,42 @@ def test_the_field_helps_on_contiguous_areas():
     assert without["strength"] == 0
 
 
-def test_every_criterion_makes_a_choice():
-    rows = more_clusters(2, [2, 3], seed=0, n_splits=2, n_resamples=1, n_subjects=30)
-    assert [row["n_clusters"] for row in rows] == [2, 3]
-    assert rows[0]["stability_choice"] == 2
-    assert {"aic_choice", "bic_choice", "held_out_choice"} <= set(rows[0])
+def judged(alike):
+    size = {"n_halvings": 1, "n_subjects": 60, "n_vertices": 300}
+    return {n: more_clusters(2, alike, n, seed=0, **size)[0] for n in (2, 3)}
+
+
+@pytest.mark.filterwarnings("ignore::braindive.BraindiveWarning")
+def test_likelihoods_choose_the_truth_where_vertices_of_a_cluster_are_alike():
+    table = selection_table(judged(alike=True))
+    assert table["aic"].idxmin() == table["bic"].idxmin() == 2
+    assert table.loc[2, "rand"] == 1.0
+
+
+@pytest.mark.filterwarnings("ignore::braindive.BraindiveWarning")
+def test_likelihoods_choose_more_where_every_vertex_has_its_own_midpoint():
+    table = selection_table(judged(alike=False))
+    assert table["aic"].idxmin() == 3
+    assert table["held_out"].idxmax() == 3
+    assert table.loc[3, "rand"] < table.loc[2, "rand"]
+
+
+def test_the_power_of_true_values_stands_beside_that_of_estimates():
+    rows = {row["parameter"]: row for row in group_test(1.5, seed=0, n_subjects=40)}
+    # Seen three times with 60 noisy vertices, everybody's place is clear and their pace is not.
+    assert rows["shift"]["correlation"] > 0.8 > 0.5 > rows["speed"]["correlation"]
+    simulation = bd.simulate_cohort(
+        n_subjects=40,
+        n_visits=3,
+        n_vertices=60,
+        group_effect=1.5,
+        control_share=0.3,
+        random_state=0,
+    )
+    carrier = simulation.cohort.table["apoe4"].to_numpy()[::3] == 1
+    speeds = simulation.truth.speeds
+    expected = stats.mannwhitneyu(speeds[~carrier], speeds[carrier]).pvalue
+    assert rows["speed"]["true_p_value"] == pytest.approx(expected)
 
 
 def test_the_adni_like_cohort_has_the_shape_of_adni():
@@ -92,3 +123,25 @@ def test_pieces_of_the_comparison_are_judged_on_every_measure():
     rows = adni_fold("mean map", 0, 2, 24, "fsaverage5-left", 0)
     assert [row["measure"] for row in rows] == [*TESTS, "RMSE"]
     assert all(np.isfinite(row["value"]) for row in rows)
+
+
+def test_the_true_stage_is_judged_like_a_model_but_predicts_nothing():
+    cohort, _ = adni_like_cohort(24, "fsaverage5-left", 0)
+    rows = adni_fold("true stage", 0, 2, 24, "fsaverage5-left", 0)
+    assert [row["measure"] for row in rows] == list(TESTS)
+    everyone = cohort.table["true_stage"].corr(cohort.table["CDRSOB"], method="spearman")
+    both = [adni_fold("true stage", fold, 2, 24, "fsaverage5-left", 0)[0] for fold in (0, 1)]
+    assert np.mean([row["value"] for row in both]) == pytest.approx(everyone, abs=0.1)
+
+
+def test_the_number_of_workers_does_not_change_an_experiment(tmp_path):
+    tasks = [{"n_subjects": 10, "seed": seed} for seed in range(3)]
+    one = run_cached(fewer_subjects, tasks, tmp_path / "one", n_jobs=1)
+    two = run_cached(fewer_subjects, tasks, tmp_path / "two", n_jobs=2)
+    assert one == two
+
+
+def test_the_number_of_workers_does_not_change_the_group_test(tmp_path):
+    tasks = [{"effect": 0.8, "seed": seed, "n_subjects": 30} for seed in range(2)]
+    one = run_cached(group_test, tasks, tmp_path / "one", n_jobs=1)
+    assert run_cached(group_test, tasks, tmp_path / "two", n_jobs=2) == one

@@ -1,6 +1,7 @@
 """Dice overlap against a naive count."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import braindive as bd
@@ -51,3 +52,10 @@ def test_clear_clusters_overlap_across_folds(simulation):
 def test_one_parcellation_is_refused():
     with pytest.raises(bd.ParameterError, match="two parcellations"):
         overlap_table([np.array([0, 1])])
+
+
+def test_the_number_of_workers_does_not_change_the_overlap(simulation):
+    model = bd.DIVE(2, n_init=1, tol=1e-2, random_state=0)
+    one = bd.fold_overlap(simulation.cohort, model, n_folds=3, n_jobs=1, random_state=0)
+    two = bd.fold_overlap(simulation.cohort, model, n_folds=3, n_jobs=2, random_state=0)
+    pd.testing.assert_frame_equal(one, two, check_exact=True)

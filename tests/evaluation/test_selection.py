@@ -3,9 +3,15 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
 import braindive as bd
-from braindive.evaluation.selection import recommend_n_clusters
+from braindive.evaluation.folds import split_subjects
+from braindive.evaluation.selection import (
+    judge_candidate,
+    recommend_n_clusters,
+    selection_table,
+)
 
 # Which way the disease runs is not clear in every half of a small cohort; nothing here hangs on it.
 pytestmark = pytest.mark.filterwarnings("ignore:in . of .. runs. which way:braindive.DataWarning")
@@ -50,6 +56,79 @@ def test_stability_within_one_standard_error_prefers_more_clusters():
         {"rand": [0.90, 0.88, 0.70], "rand_se": [0.03, 0.01, 0.01]}, index=[2, 3, 4]
     )
     assert recommend_n_clusters(table).n_clusters == 3
+
+
+def test_stabilities_that_are_as_good_as_equal_prefer_more_clusters():
+    table = pd.DataFrame({"rand": [1.0, 0.99, 0.97], "rand_se": 0.0}, index=[3, 5, 6])
+    chosen = recommend_n_clusters(table)
+    assert chosen.n_clusters == 5
+    assert "agree as well as those of 3" in chosen.reason
+
+
+def test_one_cluster_is_not_called_stable_for_agreeing_with_itself(clear_cohort):
+    model = bd.DIVE(n_init=1, tol=1e-2, random_state=0)
+    table = bd.select_n_clusters(
+        clear_cohort, [1, 2], model=model, n_splits=0, n_resamples=1, random_state=0
+    )
+    assert np.isnan(table.loc[1, "rand"])
+    assert recommend_n_clusters(table).n_clusters == 2
+
+
+def test_one_cluster_is_recommended_where_more_add_nothing(rng):
+    cohort = bd.simulate_cohort(
+        n_subjects=40,
+        n_vertices=60,
+        midpoints=(0.0,),
+        midpoint_variation=0.0,
+        steepness_variation=0.0,
+        control_share=0.3,
+        random_state=0,
+    ).cohort
+    model = bd.DIVE(n_init=1, tol=1e-2, random_state=0)
+    table = bd.select_n_clusters(
+        cohort, [1, 2, 3], model=model, n_splits=0, n_resamples=1, random_state=0
+    )
+    assert recommend_n_clusters(table) == (
+        1,
+        "1 cluster has the lowest BIC: nothing says that vertices differ in their course.",
+    )
+
+
+def test_pieces_of_the_work_give_the_table_of_the_whole(clear_cohort):
+    model = bd.DIVE(2, n_init=1, tol=1e-2, random_state=0)
+    row = judge_candidate(clear_cohort, model, n_halvings=2, seed=5)
+    fits = []
+    for seed in (5, 6):
+        halves = split_subjects(clear_cohort, 2, seed)
+        fits.append(
+            [
+                bd.DIVE(2, n_init=1, tol=1e-2, random_state=0).fit(
+                    clear_cohort.select(subjects=list(half))
+                )
+                for half in halves
+            ]
+        )
+    rand = [adjusted_rand_score(one.labels_, other.labels_) for one, other in fits]
+    assert row["rand"] == pytest.approx(np.mean(rand))
+    one, other = fits[0]
+    first, second = split_subjects(clear_cohort, 2, 5)
+    # Without the first half: fitted on the second and judged on the first.
+    judged = [
+        other.score(clear_cohort.select(subjects=list(first))),
+        one.score(clear_cohort.select(subjects=list(second))),
+    ]
+    assert row["held_out_folds"][:2] == pytest.approx(judged)
+    table = selection_table({2: row})
+    assert table.loc[2, "held_out"] == pytest.approx(np.mean(row["held_out_folds"]))
+    assert "held_out_folds" not in table
+
+
+def test_the_number_of_workers_does_not_change_the_table(clear_cohort, table):
+    model = bd.DIVE(n_init=1, tol=1e-2, random_state=0)
+    again = bd.select_n_clusters(
+        clear_cohort, [2, 4], model=model, n_splits=2, n_resamples=2, n_jobs=2, random_state=0
+    )
+    pd.testing.assert_frame_equal(again, table, check_exact=True)
 
 
 def test_unstable_clusters_are_called_so():

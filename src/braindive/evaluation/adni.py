@@ -6,11 +6,17 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from braindive.cognition import TESTS
 from braindive.cohort import Cohort
-from braindive.evaluation.comparison import default_models, evaluate_fold, score_columns
-from braindive.evaluation.folds import split_subjects
+from braindive.evaluation.comparison import (
+    default_models,
+    evaluate_fold,
+    oriented_correlation,
+    score_columns,
+)
+from braindive.evaluation.folds import Ids, split_subjects
 from braindive.evaluation.rivals import MeanMap
 from braindive.model.arrays import IntArray
 from braindive.simulation import contiguous_patches, simulate_cohort
@@ -18,6 +24,8 @@ from braindive.space import load_space
 
 Row = dict[str, Any]
 MODELS = ("DIVE", "ROI-based", "no staging", "mean map")
+TRUTH = "true stage"
+"""Not a model: what a perfect staging would reach."""
 N_SUBJECTS, N_SCANS = 454, 1973
 # Regions of the atlas in a hemisphere, as many as the Desikan-Killiany atlas has.
 _REGIONS = 34
@@ -47,6 +55,7 @@ def adni_like_cohort(
     Returns
     -------
     cohort : Cohort
+        With the `true_stage` of every visit in its table.
     atlas : (n_vertices,) int
 
     Examples
@@ -56,7 +65,7 @@ def adni_like_cohort(
     >>> cohort.n_vertices, len(set(atlas.tolist()))
     (10242, 34)
     """
-    simulated = simulate_cohort(
+    simulation = simulate_cohort(
         n_subjects=n_subjects,
         n_visits=5,
         midpoints=(-0.8, 0.3, 1.4),
@@ -73,7 +82,8 @@ def adni_like_cohort(
         group_effect=0.5,
         dtype="float32",
         random_state=seed,
-    ).cohort
+    )
+    simulated = simulation.cohort
     random = np.random.default_rng([seed, 1])
     n_kept = round(n_subjects * N_SCANS / N_SUBJECTS)
     # Everybody has a first visit; later ones are lost at random.
@@ -88,7 +98,9 @@ def adni_like_cohort(
         controls=None if simulated.controls is None else simulated.controls[kept],
         graph=simulated.graph,
         space=simulated.space,
-        table=simulated.table.iloc[kept].drop(columns="years"),
+        table=simulated.table.assign(true_stage=simulation.truth.scores)
+        .iloc[kept]
+        .drop(columns="years"),
     )
     surface = load_space(space)
     n_regions = _REGIONS * (2 if space == "fsaverage5" else 1)
@@ -101,13 +113,27 @@ def adni_fold(
     """One model and fold of the paper's comparison, for work that is done in pieces.
 
     Together the folds are what `compare_models` gives on the same cohort; DIVE's row also holds
-    the labels found, for the overlap between folds.
+    the labels found, for the overlap between folds. The "true stage" has correlations alone.
     """
     cohort, atlas = adni_like_cohort(n_subjects, space, seed)
-    models = default_models(cohort, atlas=atlas, seed=seed) | {"mean map": MeanMap()}
     results = score_columns(cohort, list(TESTS))
     test_subjects = split_subjects(cohort, n_folds, seed, smallest=3)[fold]
+    if model == TRUTH:
+        return _truth_rows(cohort, results, test_subjects)
+    models = default_models(cohort, atlas=atlas, seed=seed) | {"mean map": MeanMap()}
     fitted, rows = evaluate_fold(models[model], cohort, test_subjects, results)
     if model == "DIVE":
         rows.append({"measure": "labels", "value": fitted.labels_.tolist(), "n": 0})
+    return rows
+
+
+def _truth_rows(cohort: Cohort, results: pd.DataFrame, test_subjects: Ids) -> list[Row]:
+    stages = cohort.table["true_stage"].to_numpy(float)
+    chosen = set(test_subjects)
+    test = np.array([subject in chosen for subject in cohort.subjects])
+    rows = []
+    for measure, column in results.items():
+        found = column.to_numpy(float)
+        value, n = oriented_correlation(stages[~test], found[~test], stages[test], found[test])
+        rows.append({"measure": measure, "value": value, "n": n})
     return rows

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,9 @@ from braindive.evaluation.parallel import Report, run_tasks
 
 Row = dict[str, Any]
 Task = dict[str, Any]
+_UNFINISHED = ".part"
+# Seconds after which an unfinished file has nobody left who writes it.
+_STALE = 60.0
 
 
 def run_cached(
@@ -57,10 +62,31 @@ def run_cached(
     ...     run_cached(square, [{"x": 2}, {"x": 3}], folder)
     [{'x': 2, 'y': 4}, {'x': 3, 'y': 9}]
     """
-    Path(folder).mkdir(parents=True, exist_ok=True)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    _clear_unfinished(folder)
     calls = [(function, task, _file(function, task, folder)) for task in tasks]
     results = run_tasks(_run_or_read, calls, n_jobs, progress)
     return [task | row for task, rows in zip(tasks, results, strict=True) for row in rows]
+
+
+def count_finished(
+    function: Callable[..., list[Row]], tasks: Sequence[Task], folder: str | Path
+) -> int:
+    """Count the tasks whose result is already there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from braindive.evaluation.cache import count_finished, run_cached
+    >>> def square(x):
+    ...     return [{"y": x * x}]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rows = run_cached(square, [{"x": 2}], folder)
+    ...     count_finished(square, [{"x": 2}, {"x": 3}], folder)
+    1
+    """
+    return sum(_file(function, task, folder).exists() for task in tasks)
 
 
 def _run_or_read(function: Callable[..., list[Row]], task: Task, path: Path) -> list[Row]:
@@ -68,10 +94,19 @@ def _run_or_read(function: Callable[..., list[Row]], task: Task, path: Path) -> 
         return list(json.loads(path.read_text())["rows"])
     rows = function(**task)
     content = json.dumps({"function": function.__qualname__, "task": task, "rows": rows})
-    unfinished = path.with_suffix(f".{os.getpid()}")
+    # A name of its own: workers of a killed run may still be at the same task.
+    unfinished = path.with_suffix(f".{os.getpid()}{_UNFINISHED}")
     unfinished.write_text(content)
     unfinished.replace(path)
     return list(json.loads(content)["rows"])
+
+
+def _clear_unfinished(folder: Path) -> None:
+    """Remove what killed processes left; writing takes far less than a minute."""
+    for path in folder.glob(f"*{_UNFINISHED}"):
+        with suppress(FileNotFoundError):
+            if time.time() - path.stat().st_mtime > _STALE:
+                path.unlink()
 
 
 def _file(function: Callable[..., Any], task: Task, folder: str | Path) -> Path:

@@ -6,16 +6,16 @@ anywhere and in any order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
+from scipy import stats
 
 from braindive.estimator import DIVE
-from braindive.evaluation.groups import PARAMETERS, compare_groups
+from braindive.evaluation.groups import PARAMETERS, compare_groups, subject_parameters
 from braindive.evaluation.matching import match_clusters
-from braindive.evaluation.selection import recommend_n_clusters, select_n_clusters
-from braindive.model.arrays import Array
+from braindive.evaluation.selection import judge_candidate
+from braindive.model.arrays import Array, BoolArray
 from braindive.model.em import log_densities
 from braindive.model.spatial import expectation
 from braindive.simulation import Simulation, simulate_cohort
@@ -110,59 +110,52 @@ def contiguous_areas(
 
 def more_clusters(
     n_true: int,
-    candidates: Sequence[int],
+    alike: bool,
+    n_clusters: int,
     seed: int,
-    n_splits: int = 4,
-    n_resamples: int = 3,
+    n_halvings: int = 2,
     n_subjects: int = 300,
+    n_vertices: int = 1000,
 ) -> list[Row]:
-    """Experiment 1: how many clusters do AIC, BIC, unseen subjects and stability choose?
+    """Experiment 1: judge one number of clusters on a cohort with a known number.
 
     Parameters
     ----------
     n_true : int
         True number of clusters, their midpoints spread evenly over the basic setting's range.
-    candidates : sequence of int
-        Numbers to choose from.
+    alike : bool
+        Whether all vertices of a cluster follow its trajectory, instead of having a steepness and
+        a midpoint of their own as in the basic setting.
+    n_clusters : int
+        Number to judge.
     seed : int
         Of simulation, splits and fits.
-    n_splits, n_resamples, n_subjects : int
+    n_halvings : int
+        Times the subjects are split into halves, for unseen subjects and for stability.
+    n_subjects, n_vertices : int
         Size.
 
     Returns
     -------
-    list of dict
-        One row for each candidate, of `select_n_clusters`, and in each the number chosen by every
-        criterion.
+    list of one dict
+        A row for `selection_table`.
     """
+    variation = {"steepness_variation": 0.0, "midpoint_variation": 0.0} if alike else {}
     simulation = simulate_cohort(
         n_subjects=n_subjects,
+        n_vertices=n_vertices,
         midpoints=np.linspace(FIRST, LAST, n_true).tolist(),
         random_state=seed,
+        **variation,
     )
     # Two starts and a coarser tolerance: criteria differ by far more than that changes.
-    model = DIVE(n_init=2, tol=1e-3, max_iter=50, random_state=seed)
-    table = select_n_clusters(
-        simulation.cohort,
-        candidates,
-        model=model,
-        n_splits=n_splits,
-        n_resamples=n_resamples,
-        n_jobs=1,
-        random_state=seed,
-    )
-    chosen = {
-        "aic_choice": int(table.index[int(table["aic"].argmin())]),
-        "bic_choice": int(table.index[int(table["bic"].argmin())]),
-        "held_out_choice": recommend_n_clusters(table.drop(columns="rand")).n_clusters,
-        "stability_choice": recommend_n_clusters(table).n_clusters,
-    }
-    columns = ["aic", "bic", "held_out", "held_out_gap_se", "rand", "dice"]
-    rows = table[columns].astype(float).reset_index().to_dict("records")
-    return [{str(name): value for name, value in row.items()} | chosen for row in rows]
+    model = DIVE(n_clusters, n_init=2, tol=1e-3, max_iter=50, n_jobs=1, random_state=seed)
+    return [judge_candidate(simulation.cohort, model, n_halvings, seed)]
 
 
-def group_test(effect: float, seed: int, n_subjects: int = 60, n_vertices: int = 60) -> list[Row]:
+def group_test(
+    effect: float, seed: int, n_subjects: int = 60, n_vertices: int = 60, n_visits: int = 3
+) -> list[Row]:
     """Fit a small cohort with a planted group effect, or none, and test the groups.
 
     Parameters
@@ -171,13 +164,15 @@ def group_test(effect: float, seed: int, n_subjects: int = 60, n_vertices: int =
         Of `simulate_cohort(group_effect=...)`; 0 for none.
     seed : int
         Of the simulation and of the fit.
-    n_subjects, n_vertices : int
-        Size; three visits each.
+    n_subjects, n_vertices, n_visits : int
+        Size.
 
     Returns
     -------
     list of dict
-        For each parameter its `p_value` (rank test), `mean_p_value` (t-test) and `effect_size`.
+        For each parameter its `p_value` (rank test), `mean_p_value` (t-test) and `effect_size`;
+        `true_p_value`, the rank test of the true parameters, which no estimate can be expected to
+        beat; and the `correlation` of the estimated with the true parameters within the groups.
 
     Examples
     --------
@@ -187,29 +182,38 @@ def group_test(effect: float, seed: int, n_subjects: int = 60, n_vertices: int =
     """
     simulation = simulate_cohort(
         n_subjects=n_subjects,
-        n_visits=3,
+        n_visits=n_visits,
         n_vertices=n_vertices,
         group_effect=effect,
         control_share=0.3,
         random_state=seed,
     )
-    model = DIVE(3, n_init=1, tol=1e-3, random_state=seed).fit(simulation.cohort)
+    truth, cohort = simulation.truth, simulation.cohort
+    model = DIVE(3, n_init=1, tol=1e-3, random_state=seed).fit(cohort)
     table = compare_groups(model, by="apoe4")
+    estimated = subject_parameters(model).loc[cohort.subject_ids]
+    carriers = cohort.first_visits(1).table["apoe4"].to_numpy(bool)
+    # Everybody's time is 0 at the first visit, so the shift is the first score.
+    true = dict(zip(PARAMETERS, (truth.shifts, truth.speeds, truth.shifts), strict=True))
     return [
         {
             "parameter": name,
-            "p_value": float(p_value),
-            "mean_p_value": float(mean_p_value),
-            "effect_size": float(effect),
+            "p_value": float(table.loc[name, "p_value"]),
+            "mean_p_value": float(table.loc[name, "mean_p_value"]),
+            "effect_size": float(table.loc[name, "effect_size"]),
+            "true_p_value": float(stats.mannwhitneyu(values[carriers], values[~carriers]).pvalue),
+            "correlation": _correlation_within(estimated[name].to_numpy(), values, carriers),
         }
-        for name, p_value, mean_p_value, effect in zip(
-            PARAMETERS,
-            table["p_value"],
-            table["mean_p_value"],
-            table["effect_size"],
-            strict=True,
-        )
+        for name, values in true.items()
     ]
+
+
+def _correlation_within(first: Array, second: Array, groups: BoolArray) -> float:
+    """Pearson correlation after the mean of each group is removed."""
+    for group in (groups, ~groups):
+        first = np.where(group, first - first[group].mean(), first)
+        second = np.where(group, second - second[group].mean(), second)
+    return float(np.corrcoef(first, second)[0, 1])
 
 
 def recovery(simulation: Simulation, model: DIVE) -> Row:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,8 @@ from braindive.model.arrays import IntArray
 
 # Parcellations that agree less than this between halves of the subjects are not to be believed.
 _STABLE = 0.6
+# Stabilities that differ by less than this are as good as equal.
+_EQUAL = 0.02
 
 
 class Recommendation(NamedTuple):
@@ -69,8 +71,9 @@ def select_n_clusters(
         One row for each number of clusters (the index): `aic`, `bic`, `log_likelihood`,
         `held_out` (mean log-likelihood of one measurement of unseen subjects) with its standard
         error `held_out_se`, that of its difference to the best, `held_out_gap_se`, `rand`
-        (adjusted Rand index) and `dice` between halves, `rand_se`, and whether all fits
-        `converged`. `recommend_n_clusters` makes a choice.
+        (adjusted Rand index) and `dice` between halves, `rand_se` (NaN for one cluster, which
+        always agrees with itself), and whether all fits `converged`. `recommend_n_clusters` makes
+        a choice.
 
     Examples
     --------
@@ -93,24 +96,58 @@ def select_n_clusters(
     halves: list[Ids] = []
     for repeat in range(n_resamples):
         halves += split_subjects(cohort, 2, seed + 1 + repeat)
-    everyone = np.array([], dtype=object)
+    per_candidate = 1 + len(folds) + len(halves)
     tasks: list[tuple[Any, ...]] = []
     for number in numbers:
         candidate = clone(base).set_params(n_clusters=number)
-        tasks.append((candidate, cohort, everyone, False))
+        tasks.append((candidate, cohort, [], False))
         tasks += [(candidate, cohort, fold, True) for fold in folds]
         tasks += [(candidate, cohort, half, False) for half in halves]
-    results = run_tasks(_fit_without, tasks, n_jobs, progress)
-    per_candidate = 1 + len(folds) + len(halves)
-    parts = [
-        results[start : start + per_candidate] for start in range(0, len(results), per_candidate)
-    ]
-    table = pd.DataFrame([_row(part, len(folds)) for part in parts], index=numbers)
-    table.index.name = "n_clusters"
-    if folds:
-        held_out = np.array([[fit.held_out for fit in part[1 : 1 + len(folds)]] for part in parts])
+    fits = run_tasks(_fit_without, tasks, n_jobs, progress)
+    rows = {}
+    for place, number in enumerate(numbers):
+        whole, *parts = fits[place * per_candidate : (place + 1) * per_candidate]
+        rows[number] = _row(whole, parts[: len(folds)], parts[len(folds) :])
+    return selection_table(rows)
+
+
+def judge_candidate(cohort: Cohort, model: DIVE, n_halvings: int, seed: int) -> dict[str, Any]:
+    """Judge one number of clusters with as few fits as can be, for work that is done in pieces.
+
+    Each half of the subjects is fitted, judged by how it fits the other half, and its
+    parcellation compared with that of the other half.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        Measurements.
+    model : DIVE
+        With the number of clusters.
+    n_halvings : int
+        Times the subjects are split into two random halves.
+    seed : int
+        Of the halves.
+
+    Returns
+    -------
+    dict
+        A row for `selection_table`.
+    """
+    halves: list[Ids] = []
+    for repeat in range(n_halvings):
+        halves += split_subjects(cohort, 2, seed + repeat)
+    whole = _fit_without(model, cohort, [], False)
+    parts = [_fit_without(model, cohort, half, True) for half in halves]
+    return _row(whole, parts, parts)
+
+
+def selection_table(rows: Mapping[int, Mapping[str, Any]]) -> pd.DataFrame:
+    """Table of `select_n_clusters` from the rows of its numbers of clusters."""
+    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("n_clusters").sort_index()
+    if "held_out" in table:
+        held_out = np.array(table.pop("held_out_folds").tolist())
         gaps = held_out[held_out.mean(axis=1).argmax()] - held_out
-        gap_se = gaps.std(axis=1, ddof=1) / np.sqrt(len(folds))
+        gap_se = gaps.std(axis=1, ddof=1) / np.sqrt(held_out.shape[1])
         table.insert(list(table.columns).index("held_out_se") + 1, "held_out_gap_se", gap_se)
     return table
 
@@ -119,11 +156,14 @@ def recommend_n_clusters(table: pd.DataFrame) -> Recommendation:
     """Recommend a number of clusters from the table of `select_n_clusters`.
 
     The largest number whose parcellations agree between halves of the subjects as well as those of
-    the most stable number do, within its standard error. AIC, BIC and the held-out log-likelihood
-    go on rewarding clusters as long as vertices of one cluster differ a little, as they do in
-    every brain; stability does not. Where it was not computed, it is the smallest number whose
-    held-out log-likelihood is within one standard error of the best, folds compared in pairs; and
-    where that is missing too, the one with the lowest BIC.
+    the most stable number do, within its standard error or 0.02. AIC, BIC and the held-out
+    log-likelihood go on rewarding clusters as long as vertices of one cluster differ a little, as
+    they do in every brain; stability does not, and errs towards few clusters where neighbouring
+    ones overlap.
+    Where it was not computed, it is the smallest number whose held-out log-likelihood is within
+    one standard error of the best, folds compared in pairs; and where that is missing too, the one
+    with the lowest BIC. A single cluster always agrees with itself, so it is recommended only
+    where it has the lowest BIC.
 
     Parameters
     ----------
@@ -143,15 +183,19 @@ def recommend_n_clusters(table: pd.DataFrame) -> Recommendation:
     Recommendation(n_clusters=3, reason='3 clusters have the lowest BIC.')
     """
     numbers = [int(number) for number in table.index]
-    if "rand" in table:
+    if "bic" in table and table["bic"].idxmin() == 1 and len(numbers) > 1:
+        chosen = 1
+        reason = "1 cluster has the lowest BIC: nothing says that vertices differ in their course"
+    elif "rand" in table and table["rand"].notna().any():
         rands = table["rand"].to_numpy(float)
-        best = int(rands.argmax())
-        slack = float(np.nan_to_num(table["rand_se"].to_numpy(float)[best]))
+        best = int(np.nanargmax(rands))
+        slack = max(float(np.nan_to_num(table["rand_se"].to_numpy(float)[best])), _EQUAL)
         position = int(np.flatnonzero(rands >= rands[best] - slack).max())
         stable, chosen, rand = numbers[best], numbers[position], rands[position]
         agree = "agree best" if chosen == stable else f"agree as well as those of {stable}"
         reason = (
-            f"{chosen} clusters {agree} between halves of the subjects (adjusted Rand {rand:.2f})"
+            f"the parcellations with {chosen} clusters {agree} between halves of the subjects "
+            f"(adjusted Rand {rand:.2f})"
         )
         if rand < _STABLE:
             reason += ", but poorly: the data do not settle a parcellation"
@@ -168,12 +212,13 @@ def recommend_n_clusters(table: pd.DataFrame) -> Recommendation:
     else:
         chosen = numbers[int(table["bic"].to_numpy(float).argmin())]
         reason = f"{chosen} clusters have the lowest BIC"
-    return Recommendation(chosen, reason + ".")
+    return Recommendation(chosen, f"{reason[0].upper()}{reason[1:]}.")
 
 
 class _Fit(NamedTuple):
     """What is kept of one fit."""
 
+    n_clusters: int
     labels: IntArray
     log_likelihood: float
     aic: float
@@ -182,13 +227,14 @@ class _Fit(NamedTuple):
     held_out: float
 
 
-def _fit_without(model: DIVE, cohort: Cohort, subjects: Ids, judge: bool) -> _Fit:
+def _fit_without(model: DIVE, cohort: Cohort, subjects: Ids | list[Any], judge: bool) -> _Fit:
     """Fit without some subjects and, if asked, judge the fit on them."""
     out = set(subjects)
     left_out = np.array([subject in out for subject in cohort.subjects])
     fitted = clone(model).fit(cohort.select(visits=~left_out))
     held_out = fitted.score(cohort.select(visits=left_out)) if judge else np.nan
     return _Fit(
+        model.n_clusters,
         fitted.labels_,
         fitted.log_likelihood_,
         fitted.aic_,
@@ -198,8 +244,8 @@ def _fit_without(model: DIVE, cohort: Cohort, subjects: Ids, judge: bool) -> _Fi
     )
 
 
-def _row(fits: list[_Fit], n_folds: int) -> dict[str, Any]:
-    whole, folds, halves = fits[0], fits[1 : 1 + n_folds], fits[1 + n_folds :]
+def _row(whole: _Fit, folds: list[_Fit], halves: list[_Fit]) -> dict[str, Any]:
+    """A row of the table; the halves come in pairs."""
     row: dict[str, Any] = {
         "aic": whole.aic,
         "bic": whole.bic,
@@ -207,16 +253,19 @@ def _row(fits: list[_Fit], n_folds: int) -> dict[str, Any]:
     }
     if folds:
         held_out = np.array([fit.held_out for fit in folds])
-        row["held_out"] = held_out.mean()
-        row["held_out_se"] = held_out.std(ddof=1) / np.sqrt(len(folds))
+        row["held_out"] = float(held_out.mean())
+        row["held_out_se"] = float(held_out.std(ddof=1) / np.sqrt(len(folds)))
+        row["held_out_folds"] = held_out.tolist()
     if halves:
+        row |= {"rand": np.nan, "dice": np.nan, "rand_se": np.nan}
+    if halves and whole.n_clusters > 1:
         pairs = zip(halves[::2], halves[1::2], strict=True)
         agreement = np.array([parcellation_agreement(a.labels, b.labels) for a, b in pairs])
-        row["rand"], row["dice"] = agreement.mean(axis=0)
-        row["rand_se"] = (
-            agreement[:, 0].std(ddof=1) / np.sqrt(len(agreement)) if len(agreement) > 1 else np.nan
-        )
-    row["converged"] = bool(all(fit.converged for fit in fits))
+        row["rand"], row["dice"] = agreement.mean(axis=0).tolist()
+        n_pairs = len(agreement)
+        if n_pairs > 1:
+            row["rand_se"] = float(agreement[:, 0].std(ddof=1) / np.sqrt(n_pairs))
+    row["converged"] = all(fit.converged for fit in (whole, *folds, *halves))
     return row
 
 

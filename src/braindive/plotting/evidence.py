@@ -99,6 +99,49 @@ def plot_areas(frame: pd.DataFrame) -> Axes:
 
 
 @figure_function
+def plot_chosen_clusters(
+    frame: pd.DataFrame, published: Mapping[str, Mapping[int, int]], titles: Mapping[bool, str]
+) -> Figure:
+    """Numbers of clusters that criteria choose, over the true number.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        One row for each choice: `alike`, `n_true`, `criterion`, `chosen`.
+    published : dict
+        What the paper's criteria chose, by the true number.
+    titles : dict
+        Panels: value of `alike` and title.
+
+    Returns
+    -------
+    Figure
+    """
+    from matplotlib.ticker import NullFormatter, NullLocator
+
+    figure, axes = panels(1, len(titles), (TWO_COLUMNS, 3.2), sharey=True)
+    truths = sorted(frame["n_true"].unique())
+    for ax, (alike, title) in zip(axes[0], titles.items(), strict=True):
+        part = frame[frame["alike"] == alike]
+        for place, (name, rows) in enumerate(part.groupby("criterion", sort=False)):
+            means = rows.groupby("n_true")["chosen"].mean()
+            colour = GROUP_COLOURS[place]
+            ax.plot(means.index, means, "o-", color=colour, label=name, markersize=3)
+        for mark, (name, chosen) in zip("x+", published.items(), strict=True):
+            shown = [n for n in truths if n in chosen]
+            ax.plot(shown, [chosen[n] for n in shown], mark, color=GREY, label=f"paper: {name}")
+        ax.plot(truths, truths, color=GREY, linestyle=":", label="truth")
+        ax.set(title=title, xlabel="true number of clusters", xscale="log", yscale="log")
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_minor_locator(NullLocator())
+            axis.set_minor_formatter(NullFormatter())
+            axis.set_ticks(truths, [f"{n}" for n in truths])
+    axes[0, 0].set_ylabel("chosen number of clusters")
+    axes[0, -1].legend()
+    return figure
+
+
+@figure_function
 def plot_p_values(frame: pd.DataFrame) -> Axes:
     """Share of cohorts with a p-value below each level: the diagonal where nothing is planted.
 

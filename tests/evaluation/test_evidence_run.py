@@ -1,0 +1,91 @@
+"""`python evidence/run.py`, which `make paper` calls, killed and interrupted."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "evidence" / "run.py"
+# Seconds after which a run counts as hanging.
+PATIENCE = 300
+
+
+def command(folder, jobs):
+    options = ["--size", "tiny", "--only", "groups", "--jobs", str(jobs)]
+    where = ["--output", str(folder / "pages"), "--cache", str(folder / "cache")]
+    return [sys.executable, str(SCRIPT), *options, *where]
+
+
+def run(folder, jobs):
+    result = subprocess.run(
+        command(folder, jobs), capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
+    return result.stderr
+
+
+def finished(folder):
+    """Results in the cache and when they were written."""
+    return {path: path.stat().st_mtime_ns for path in (folder / "cache").glob("*.json")}
+
+
+def stop(folder, jobs, number, at_least):
+    """Start a run, send it and its workers a signal once some results are there, and wait."""
+    process = subprocess.Popen(
+        command(folder, jobs), stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        until = time.monotonic() + PATIENCE
+        while len(finished(folder)) < at_least:
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < until
+            time.sleep(0.02)
+    finally:
+        os.killpg(process.pid, number)
+    _, messages = process.communicate(timeout=PATIENCE)
+    return process.returncode, messages
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed")
+    run(folder, jobs=1)
+    return folder
+
+
+def pages(folder):
+    return {path.name: path.read_bytes() for path in (folder / "pages").iterdir()}
+
+
+def test_a_run_that_was_killed_and_interrupted_goes_on_to_the_same_pages(undisturbed, tmp_path):
+    code, _ = stop(tmp_path, 1, signal.SIGKILL, at_least=2)
+    assert code == -signal.SIGKILL
+    assert list((tmp_path / "pages").iterdir()) == []
+    after_kill = finished(tmp_path)
+    for path in after_kill:
+        assert json.loads(path.read_text())["rows"]
+
+    code, messages = stop(tmp_path, 2, signal.SIGINT, at_least=len(after_kill) + 2)
+    assert code == 1
+    assert "Interrupted. The same command goes on from here." in messages
+    assert "Traceback" not in messages
+    after_interrupt = finished(tmp_path)
+    assert after_kill.items() <= after_interrupt.items()
+
+    messages = run(tmp_path, jobs=1)
+    (found,) = re.findall(r"group_test 10/10 \((\d+) found in the cache\)", messages)
+    assert int(found) == len(after_interrupt) < 10
+    assert after_interrupt.items() <= finished(tmp_path).items()
+    assert pages(tmp_path) == pages(undisturbed)
+    assert len(list((tmp_path / "cache").iterdir())) == 10
+
+
+def test_a_finished_run_computes_nothing_again(undisturbed):
+    before = finished(undisturbed)
+    assert "10/10 (10 found in the cache)" in run(undisturbed, jobs=1)
+    assert finished(undisturbed) == before
