@@ -9,6 +9,7 @@ import braindive as bd
 from braindive.measurements import Measurements
 from braindive.model.convergence import Monitor
 from braindive.model.em import (
+    _SEARCHING,
     Parameters,
     Problem,
     State,
@@ -129,7 +130,7 @@ def test_every_update_raises_the_expected_log_posterior(setting, update):
     updated = {
         "trajectories": lambda: update_trajectories(sums, problem, parameters, EVERYONE, True),
         "noise": lambda: update_noise(sums, problem, parameters, EVERYONE),
-        "stages": lambda: update_stages(sums, problem, parameters),
+        "stages": lambda: update_stages(sums, problem, parameters, True),
     }[update]()
     assert naive_objective(setting, updated) > naive_objective(setting, parameters)
 
@@ -138,9 +139,9 @@ def test_repeated_m_steps_end_where_no_parameter_can_gain(setting):
     """Slope^2 / (2 curvature), what a Newton step along one parameter would gain, is nothing."""
     problem, parameters, z, _ = setting
     sums = pool(problem, z)
-    best = m_step(sums, problem, parameters, search=True, tol=1e-14)
+    best = m_step(sums, problem, parameters, n_iter=0, tol=1e-14, share=0.0)
     for _ in range(3):
-        best = m_step(sums, problem, best, search=False, tol=1e-14)
+        best = m_step(sums, problem, best, n_iter=1 + _SEARCHING, tol=1e-14, share=0.0)
     value = m_step_objective(sums, problem, best)
 
     def gain(name, index):

@@ -34,6 +34,9 @@ class Truth:
         In the order of `Cohort.subject_ids`.
     scores : (n_visits,)
         In the order of the cohort's visits.
+    vertices : Trajectories
+        True curve of each vertex. Those of a cluster vary around the cluster's, so that their mean
+        is less steep than the cluster's curve.
     """
 
     labels: IntArray
@@ -41,6 +44,7 @@ class Truth:
     speeds: Array
     shifts: Array
     scores: Array
+    vertices: Trajectories
 
 
 @dataclass(frozen=True)
@@ -223,7 +227,7 @@ def simulate_cohort(
         space=space,
         table=table,
     )
-    return Simulation(cohort, Truth(labels, curves, speeds, shifts, scores))
+    return Simulation(cohort, Truth(labels, curves, speeds, shifts, scores, vertices))
 
 
 def _check_labels(labels: ArrayLike, n_vertices: int, n_clusters: int) -> IntArray:

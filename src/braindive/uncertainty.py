@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 from scipy.optimize import linear_sum_assignment
-from scipy.stats import norm
+from scipy.stats import norm, t
 from sklearn.base import clone
 
 from braindive.checks import check_cohort, check_count
@@ -69,7 +69,9 @@ class Bootstrap:
         curves = np.stack(
             [Trajectories.from_array(one).evaluate(scores) for one in self.trajectories]
         )
-        return _interval(curves, self.estimate.evaluate(scores), level)
+        estimate = self.estimate.evaluate(scores)
+        reach = t.isf(0.5 - level / 2, max(len(curves) - 1, 1)) * _spread(curves)
+        return estimate - reach, estimate + reach
 
     def parameters(self, level: float = 0.95) -> pd.DataFrame:
         """Intervals of the trajectories' parameters, one row per cluster and parameter.
@@ -128,7 +130,7 @@ def bootstrap(
 
     Every resample draws as many subjects as the cohort has, with replacement and with all their
     visits. Its clusters are matched to the model's by the vertices they share, and its score is
-    put on the model's scale by the subjects they share.
+    put on the model's scale by the subjects they share, as far as their stages are known.
 
     Parameters
     ----------
@@ -172,7 +174,10 @@ def bootstrap(
     if folder is not None:
         _open(folder, model, random_state)
     seeds = np.random.SeedSequence(random_state).spawn(n)
-    jobs = (delayed(_resample)(model, cohort, seed, i, folder) for i, seed in enumerate(seeds))
+    errors = model.stage(cohort)["score_se"].to_numpy() if model.staging else None
+    jobs = (
+        delayed(_resample)(model, cohort, errors, seed, i, folder) for i, seed in enumerate(seeds)
+    )
     curves: list[Array] = []
     total, squares = np.zeros_like(model.responsibilities_), np.zeros_like(model.responsibilities_)
     stays = np.zeros(len(total))
@@ -206,7 +211,12 @@ def _open(folder: Path, model: DIVE, random_state: int) -> None:
 
 
 def _resample(
-    model: DIVE, cohort: Cohort, seed: np.random.SeedSequence, number: int, folder: Path | None
+    model: DIVE,
+    cohort: Cohort,
+    errors: Array | None,
+    seed: np.random.SeedSequence,
+    number: int,
+    folder: Path | None,
 ) -> tuple[Array, Array]:
     """Curves (n_clusters, 4) and responsibilities of one resample, on the model's scale."""
     path = None if folder is None else folder / f"resample-{number:05d}.npz"
@@ -222,8 +232,13 @@ def _resample(
     overlap = model.responsibilities_.T @ again.responsibilities_
     _, order = linear_sum_assignment(overlap, maximize=True)
     slope, start = 1.0, 0.0
-    if model.staging:
-        slope, start = _common_scale(again, model, drawn)
+    if errors is not None:
+        ours = _mean_scores(model)[drawn]
+        slope, start = _common_scale(_mean_scores(again), ours)
+        # Subjects tie the curves to the disease only as well as their own stages are known, which
+        # a resample of the same measurements does not show.
+        tilt, lift = np.polyfit(ours, errors[drawn] * random.standard_normal(len(drawn)), 1)
+        slope, start = slope * (1 + tilt), start * (1 + tilt) + lift
     # score of the model = start + slope * score of the resample
     curves = again.trajectories_[order].rescored(-start / slope, 1 / slope).canonical().to_array()
     responsibilities = again.responsibilities_[:, order].astype(np.float32)
@@ -244,27 +259,23 @@ def _draw(cohort: Cohort, drawn: Array) -> Cohort:
     return cohort._take(np.concatenate(visits), subjects=ids.astype(object))
 
 
-def _common_scale(again: DIVE, model: DIVE, drawn: Array) -> tuple[float, float]:
+def _common_scale(theirs: Array, ours: Array) -> tuple[float, float]:
     """Line from the resample's scores to the model's, through the subjects both have seen.
 
     The standard major axis: neither score is the truth of which the other is a noisy copy.
     """
-    times = _mean_times(model)[drawn]
-    theirs = again.speeds_ * times + again.shifts_
-    ours = model.speeds_[drawn] * times + model.shifts_[drawn]
     slope = float(np.std(ours) / max(float(np.std(theirs)), 1e-12))
     if np.corrcoef(ours, theirs)[0, 1] < 0:
         slope = -slope
     return slope, float(np.mean(ours) - slope * np.mean(theirs))
 
 
-def _mean_times(model: DIVE) -> Array:
-    """Mean visit time of each training subject."""
-    means = model.visits_.groupby("subject")["time"].mean()
-    return np.asarray(means.loc[list(model.subjects_)])
+def _mean_scores(model: DIVE) -> Array:
+    """Score of each training subject at the mean of its visits' times."""
+    times = model.visits_.groupby("subject")["time"].mean().loc[list(model.subjects_)]
+    return np.asarray(model.speeds_ * times.to_numpy() + model.shifts_)
 
 
-def _interval(draws: Array, estimate: Array, level: float) -> tuple[Array, Array]:
-    """Percentile interval, at least as far as the estimate."""
-    lower, upper = np.quantile(draws, (0.5 - level / 2, 0.5 + level / 2), axis=0)
-    return np.minimum(lower, estimate), np.maximum(upper, estimate)
+def _spread(draws: Array) -> Array:
+    """Standard deviation over the resamples; of a single one, zero."""
+    return np.asarray(draws.std(axis=0, ddof=min(1, len(draws) - 1)))

@@ -40,8 +40,10 @@ from braindive.model.trajectories import (
 _NOISE_FLOOR = 1e-5
 # A cluster with fewer vertices than this keeps the curve and noise it had.
 _EMPTY = 1e-3
-# Passes that look for better valleys instead of walking down the one they are in.
+# Passes at the start that look for better valleys instead of walking down the one they are in,
+# and after how many passes subjects look again.
 _SEARCHING = 2
+_LOOK_AGAIN = 10
 # The field: growth of lambda in a pass while many labels change and when few do (less than the
 # given share of vertices), updates of z for each pass, and the share of the old z kept.
 _GROWTH = (1.5, 3.0)
@@ -154,7 +156,7 @@ def run_em(
     sums = gather(problem, z, *state.pooled) if state.pooled else pool(problem, z)
     while not monitor.reason:
         before = state.responsibilities
-        parameters = m_step(sums, problem, state.parameters, monitor.n_iter < _SEARCHING)
+        parameters = m_step(sums, problem, state.parameters, monitor.n_iter)
         few_change = bool(monitor.changes) and monitor.changes[-1] < _FEW
         state, sums, objective = e_step(problem, parameters, state, _GROWTH[few_change])
         change = float(np.abs(state.responsibilities - before).sum(axis=1).mean() / 2)
@@ -178,22 +180,30 @@ def gather(problem: Problem, responsibilities: Array, sums: Array, weights: Arra
 
 
 def m_step(
-    sums: Sums, problem: Problem, parameters: Parameters, search: bool, tol: float = 1e-9
+    sums: Sums,
+    problem: Problem,
+    parameters: Parameters,
+    n_iter: int,
+    tol: float = 1e-9,
+    share: float = 0.01,
 ) -> Parameters:
     """Best theta, sigma, alpha and beta for the given pooled measurements.
 
-    One round of updates in turn, with a search for other valleys at the start of a fit, then
-    theta, alpha and beta together with sigma in between until the objective stays.
+    One round of updates in turn, now and then with a search for other valleys. Then theta, alpha
+    and beta together with sigma in between, until a round gains less than `tol` of the objective or
+    less than the given share of what all have gained: the next pass goes on from there.
     """
     occupied = sums.weights.sum(axis=0) > _EMPTY * len(problem.timeline.times)
+    search = n_iter < _SEARCHING
     here = update_trajectories(sums, problem, parameters, occupied, search)
     here = update_noise(sums, problem, here, occupied)
     if not problem.staging:
         return here
-    here = update_stages(sums, problem, here)
+    here = update_stages(sums, problem, here, search or n_iter % _LOOK_AGAIN == 0)
     here = update_noise(sums, problem, here, occupied)
 
-    value, damping = m_step_objective(sums, problem, here), 1e-3
+    first = value = m_step_objective(sums, problem, here)
+    damping = 1e-3
     for _ in range(50):
         stage = stage_problem(sums, problem, here)
         trajectories, speeds, shifts = joint_step(
@@ -212,7 +222,8 @@ def m_step(
             here, value, damping = there, value_there, max(damping / 10, 1e-9)
         else:
             damping *= 10
-        if 0 <= gain <= tol * (1 + abs(value)) or damping > 1e6:
+        enough = max(tol * (1 + abs(value)), share * (value - first))
+        if 0 <= gain <= enough or damping > 1e6:
             break
     return here
 
@@ -260,13 +271,13 @@ def update_noise(
     return replace(parameters, noise=np.where(occupied, noise, parameters.noise))
 
 
-def update_stages(sums: Sums, problem: Problem, parameters: Parameters) -> Parameters:
+def update_stages(sums: Sums, problem: Problem, parameters: Parameters, search: bool) -> Parameters:
     """alpha_i, beta_i = argmin of the misfit of subject i's visits - log p(alpha_i, beta_i)."""
     stage = stage_problem(sums, problem, parameters)
-    shifts = search_shifts(
-        stage, parameters.speeds, parameters.shifts, shift_grid(parameters.shifts)
-    )
-    speeds, shifts = fit_stages(stage, parameters.speeds, shifts, max_iter=5)
+    speeds, shifts = parameters.speeds, parameters.shifts
+    if search:
+        shifts = search_shifts(stage, speeds, shifts, shift_grid(shifts))
+    speeds, shifts = fit_stages(stage, speeds, shifts, max_iter=5)
     return replace(parameters, speeds=speeds, shifts=shifts)
 
 
