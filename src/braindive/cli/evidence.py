@@ -95,7 +95,7 @@ def compare(
     """
     check_output_folder(to)
     data = open_cohort(cohort, space)
-    regions = None if not atlas else bd.read_atlas(atlas, data.n_vertices)
+    regions = None if not atlas else bd.read_atlas(atlas, data.n_vertices, data.space)
     with count_progress(messages) as progress:
         frame = bd.compare_models(
             data,

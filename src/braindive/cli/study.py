@@ -41,6 +41,8 @@ def simulate(
         n_vertices=vertices,
         space=space,
         control_share=control_share,
+        cognition=True,
+        group_effect=0.5,
         dtype="float32",
         random_state=seed,
     )

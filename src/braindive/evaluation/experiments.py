@@ -140,7 +140,9 @@ def more_clusters(
     list of one dict
         A row for `selection_table`.
     """
-    variation = {"steepness_variation": 0.0, "midpoint_variation": 0.0} if alike else {}
+    variation: dict[str, Any] = (
+        {"steepness_variation": 0.0, "midpoint_variation": 0.0} if alike else {}
+    )
     simulation = simulate_cohort(
         n_subjects=n_subjects,
         n_vertices=n_vertices,
@@ -198,9 +200,9 @@ def group_test(
     return [
         {
             "parameter": name,
-            "p_value": float(table.loc[name, "p_value"]),
-            "mean_p_value": float(table.loc[name, "mean_p_value"]),
-            "effect_size": float(table.loc[name, "effect_size"]),
+            "p_value": float(table["p_value"][name]),
+            "mean_p_value": float(table["mean_p_value"][name]),
+            "effect_size": float(table["effect_size"][name]),
             "true_p_value": float(stats.mannwhitneyu(values[carriers], values[~carriers]).pvalue),
             "correlation": _correlation_within(estimated[name].to_numpy(), values, carriers),
         }

@@ -143,7 +143,8 @@ def judge_candidate(cohort: Cohort, model: DIVE, n_halvings: int, seed: int) -> 
 
 def selection_table(rows: Mapping[int, Mapping[str, Any]]) -> pd.DataFrame:
     """Table of `select_n_clusters` from the rows of its numbers of clusters."""
-    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("n_clusters").sort_index()
+    numbers = pd.Index(sorted(rows), name="n_clusters")
+    table = pd.DataFrame([rows[number] for number in numbers], index=numbers)
     if "held_out" in table:
         held_out = np.array(table.pop("held_out_folds").tolist())
         gaps = held_out[held_out.mean(axis=1).argmax()] - held_out

@@ -115,7 +115,7 @@ class ScanReader:
     def _index(self, column: str, n_values: int, axis: Any) -> IntArray:
         """Position in the flat file of each column; -1 where the file has none."""
         if isinstance(self.space, Surface) and axis is not None:
-            return _cifti_index(self.space, axis)
+            return cifti_index(self.space, axis)
         key = (column, n_values)
         if key not in self._known:
             self._known[key] = self._flat_index(column, n_values)
@@ -306,7 +306,7 @@ def _size(found: MapFile) -> str:
     return f"{found.n_values} values" + (f" ({known})" if known else "")
 
 
-def _cifti_index(space: Surface, axis: Any) -> IntArray:
+def cifti_index(space: Surface, axis: Any) -> IntArray:
     """Position in the grayordinates of each column of a surface; -1 where it has none."""
     held = {CORTEX.get(name): (where, model) for name, where, model in axis.iter_structures()}
     columns = []
