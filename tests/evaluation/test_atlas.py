@@ -123,7 +123,7 @@ def test_labels_of_whole_hemispheres_are_cut_to_the_measured_vertices(tmp_path):
     paths = [tmp_path / "lh.label.gii", tmp_path / "rh.label.gii"]
     save_gifti(paths[0], [1, 2, 1, 0])
     save_gifti(paths[1], [1, 1, 2, 2])
-    np.testing.assert_array_equal(bd.read_atlas(paths, 5, space), [0, 0, -1, 1, 2])
+    np.testing.assert_array_equal(bd.read_atlas(paths, 5, space), [0, 0, -1, 2, 3])
 
 
 def test_hemispheres_in_the_wrong_order_are_refused(tmp_path):
