@@ -37,7 +37,7 @@ def opened(browser, path):
     browser.switch_to.new_window("tab")
     try:
         browser.get(path.as_uri())
-        wait(browser, "return !!performance.getEntriesByName('first-contentful-paint').length")
+        wait_for_people(browser)  # made after the first picture
         yield browser
     finally:
         browser.close()
@@ -101,28 +101,26 @@ def test_file_is_below_ten_megabytes(path):
 
 
 def test_first_picture_of_the_brain_comes_within_three_seconds(browser, path):
+    time_of = "performance.getEntriesByName('first-picture')[0]?.startTime"
     shown = []
-    for _ in range(3):  # the best of three: other work on the machine is not the page's
+    for _ in range(5):  # the best of five: other work on the machine is not the page's
         with opened(browser, path):
-            time_of = "performance.getEntriesByName('first-picture')[0]?.startTime"
             shown.append(wait(browser, f"return {time_of}"))
+        if shown[-1] < 3000:
+            break
     assert min(shown) < 3000
 
 
 def test_first_picture_is_a_brain(browser, path):
     with opened(browser, path):
-        share = browser.execute_script(
-            "const c = document.getElementById('canvas');"
-            "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
-            "let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] === 255;"
-            "return (4 * n) / d.length"
-        )
+        first = picture(browser)
+    ground = first[4, first.shape[1] // 2]  # the corners are round
+    share = (np.abs(first - ground).max(axis=2) > 0.05).mean()
     assert 0.25 < share < 0.9
 
 
 def test_nothing_is_logged_as_an_error_and_nothing_is_requested(browser, path):
     with opened(browser, path):
-        wait_for_people(browser)
         slide(browser, 0.5)
         assert errors(browser) == []
         events = [json.loads(line["message"])["message"] for line in browser.get_log("performance")]
@@ -185,7 +183,7 @@ def test_area_mode_shows_the_colours_of_the_clusters(page):
     act(page, "document.querySelector('input[value=confidence]').click()")
     act(page, "document.querySelector('input[value=cluster]').click()")
     pixels = picture(page).reshape(-1, 3)
-    hues = pixels / np.linalg.norm(pixels, axis=1, keepdims=True)
+    hues = pixels / np.maximum(np.linalg.norm(pixels, axis=1, keepdims=True), 1e-6)
     shown = 0
     for colour in cluster_colours(20):
         rgb = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)], dtype=float)
@@ -215,6 +213,16 @@ def test_click_on_the_brain_shows_the_course_of_that_vertex(page, model):
     dot = page.find_element(By.CSS_SELECTOR, "#curves .place")
     assert dot.get_attribute("visibility") == "visible"
     assert dot.get_attribute("cx") == line
+
+
+def test_click_beside_the_brain_chooses_nothing(page):
+    act(page, "document.querySelector('[data-view=left]').click()")
+    before = text(page, "#place")
+    stage = page.find_element(By.ID, "stage")
+    corner = [4 - stage.size["width"] // 2, 12 - stage.size["height"] // 2]
+    ActionChains(page).move_to_element_with_offset(stage, *corner).click().perform()
+    time.sleep(0.5)
+    assert text(page, "#place") == before
 
 
 def same(shown, number):
@@ -291,6 +299,49 @@ def test_brain_is_turned_by_dragging_and_by_keys(page):
     assert np.abs(picture(page) - dragged).max() > 0.2
 
 
+def extent(image):
+    """Pixels that are not ground."""
+    return int((np.abs(image - image[4, image.shape[1] // 2]).max(axis=2) > 0.05).sum())
+
+
+def test_brain_grows_and_shrinks_by_button_key_and_wheel(page):
+    act(page, "document.querySelector('[data-view=left]').click()")
+    whole = extent(picture(page))
+    act(page, "document.querySelector('[data-zoom]:last-of-type').click()")
+    smaller = extent(picture(page))
+    canvas = page.find_element(By.ID, "canvas")
+    canvas.send_keys("-")
+    time.sleep(0.5)
+    smallest = extent(picture(page))
+    act(
+        page,
+        "document.querySelector('#canvas').dispatchEvent(new WheelEvent('wheel', {deltaY: -200}))",
+    )
+    assert smallest < 0.9 * smaller < 0.81 * whole
+    assert extent(picture(page)) > 1.2 * smallest
+    act(page, "document.querySelector('[data-view=left]').click()")
+
+
+def test_two_fingers_make_the_brain_larger(page):
+    act(page, "document.querySelector('[data-view=left]').click()")
+    act(page, "document.querySelector('[data-zoom]:last-of-type').click()")
+    before = extent(picture(page))
+    finger = (
+        "const c = document.getElementById('canvas'), b = c.getBoundingClientRect();"
+        "c.setPointerCapture = () => {};"
+        "const go = (kind, id, x) => c.dispatchEvent(new PointerEvent(kind,"
+        "{pointerId: id, clientX: b.left + x, clientY: b.top + 100}));"
+    )
+    act(
+        page,
+        finger + "go('pointerdown', 91, 100); go('pointerdown', 92, 200);"
+        "go('pointermove', 92, 225); go('pointerup', 91, 100); go('pointerup', 92, 225);"
+        "delete c.setPointerCapture",
+    )
+    assert extent(picture(page)) > 1.2 * before
+    act(page, "document.querySelector('[data-view=left]').click()")
+
+
 def test_medial_view_and_inflated_surface_are_other_pictures(page):
     act(page, "document.querySelector('[data-view=left]').click()")
     lateral = picture(page)
@@ -303,6 +354,24 @@ def test_medial_view_and_inflated_surface_are_other_pictures(page):
     )
     assert np.abs(lateral - medial).max() > 0.2
     assert np.abs(picture(page) - medial).max() > 0.2
+
+
+def test_browser_without_webgl_says_so_and_shows_the_rest(browser, path):
+    no_webgl = (
+        "const real = HTMLCanvasElement.prototype.getContext;"
+        "HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {"
+        "return kind.startsWith('webgl') ? null : real.call(this, kind, ...rest); };"
+    )
+    with opened(browser, path):
+        added = browser.execute_cdp_cmd(
+            "Page.addScriptToEvaluateOnNewDocument", {"source": no_webgl}
+        )
+        browser.refresh()
+        wait_for_people(browser)
+        assert "WebGL 2" in text(browser, "#no-brain")
+        assert len(browser.find_elements(By.CSS_SELECTOR, "#curves .curve")) == 20
+        assert errors(browser) == []
+        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
 
 
 def test_page_fits_a_phone(browser, path):
@@ -343,7 +412,6 @@ def test_hostile_names_and_notes_stay_text(browser, make_model, tmp_path):
     model.assignments = model.labels_
     path = bd.build_report(model).save(tmp_path / "report.html")
     with opened(browser, path):
-        wait_for_people(browser)
         hacked, tags, people, areas = browser.execute_script(
             "const texts = (s) => [...document.querySelectorAll(s)].map(c => c.textContent);"
             "return [typeof window.hacked, document.querySelectorAll('b, img').length,"

@@ -17,8 +17,9 @@ from braindive.io.archive import replace_file
 from braindive.report import content
 from braindive.report.embedding import embed_json, script_hash
 from braindive.report.picture import draw_space
+from braindive.report.viewer import read_viewer
 
-_SCRIPTS = ("data", "canvas", "viewer", "curves", "people", "main")
+_SCRIPTS = ("data", "slices", "surface", "viewer", "curves", "people", "main")
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,13 @@ def build_report(model: DIVE, cohort: Cohort | None = None) -> Report:
         "objective": model.objective_,
         "picture": None if picture is None else content.describe_picture(model, picture),
     }
-    script = "(() => {\n" + "\n".join(_page(f"{name}.js") for name in _SCRIPTS) + "\n})();\n"
+    scripts = ["(() => {\n" + "\n".join(_page(f"{name}.js") for name in _SCRIPTS) + "\n})();\n"]
+    if picture is not None and picture.kind == "surface":
+        scripts.insert(0, read_viewer())
     page = _template().render(
         data=embed_json(data),
-        script=script,
-        policy=script_hash(script),
+        scripts=scripts,
+        policy=" ".join(script_hash(script) for script in scripts),
         style=_page("report.css"),
         picture=picture,
         shapes=[] if picture is None else list(picture.content.get("shapes", ())),

@@ -72,12 +72,13 @@ def draw_space(space: Space | None) -> Picture | None:
 
 
 def _draw_surface(space: Surface) -> Picture:
-    parts, columns, offset, notes = [], [], 0, []
+    parts, drawn, columns, offset, notes = [], [], [], 0, []
     for part in space.hemispheres:
         column = np.full(part.n_mesh, -1, dtype=np.int64)
         column[part.mask] = offset + np.arange(part.n_measured)
         offset += part.n_measured
-        if _is_fsaverage(part, space.name):
+        is_known = _is_fsaverage(part, space.name)
+        if is_known:
             kept: IntArray = np.arange(_COARSE)
             shapes = {name: _fsaverage5(file, part.side) for name, file in _SHAPES.items()}
             faces = _fsaverage5_faces(part.side)
@@ -90,17 +91,22 @@ def _draw_surface(space: Surface) -> Picture:
                 "are drawn."
             )
         columns.append(column[kept])
-        parts.append((part.side, kept, shapes, faces))
+        drawn.append((part.side, shapes))
+        parts.append(
+            {
+                "side": part.side,
+                "size": len(kept),
+                "faces": encode_array(faces, "uint16"),
+                "vertices": encode_array(kept, "uint32"),
+                "sulci": encode_array(255 * _sulci(part.side), "uint8") if is_known else None,
+            }
+        )
     content = {
-        "parts": [
-            {"side": side, "size": len(kept), "faces": encode_array(faces, "uint16")}
-            for side, kept, _, faces in parts
-        ],
+        "parts": parts,
         "shapes": {
-            name: _encode_shape([(side, shapes[name]) for side, _, shapes, _ in parts])
-            for name in parts[0][2]
+            name: _encode_shape([(side, shapes[name]) for side, shapes in drawn])
+            for name in drawn[0][1]
         },
-        "vertices": [encode_array(kept, "uint32") for _, kept, _, _ in parts],
     }
     return Picture("surface", np.concatenate(columns), content, " ".join(notes))
 
@@ -117,6 +123,14 @@ def _is_fsaverage(part: Hemisphere, name: str) -> bool:
     if not np.allclose(lengths, lengths[0], rtol=1e-2):
         return name.startswith("fsaverage")
     return bool(np.allclose(first / lengths, _fsaverage5("sphere", part.side) / 100, atol=0.02))
+
+
+def _sulci(side: str) -> Array:
+    """Depth of the folds of fsaverage5, from 0 on a crown to 1 on a floor."""
+    path = files("nilearn.datasets") / "data" / "fsaverage5" / f"sulc_{side}.gii.gz"
+    image: Any = nib.load(Path(str(path)))
+    depth: Array = image.agg_data()
+    return np.clip((depth - depth.min()) / np.ptp(depth), 0.0, 1.0)
 
 
 def _read_fsaverage5(name: str, side: str) -> tuple[Array, IntArray]:

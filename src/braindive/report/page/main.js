@@ -1,10 +1,11 @@
 // What is chosen, and who has to know.
 
 const state = { score: range.low, mode: "value", point: null, cluster: null, person: null };
+let people = null; // made after the first picture: a long table takes a while
 const slider = byId("score"), play = byId("play");
-const brain = points && makeBrain((point) => choose({ point, cluster: Math.max(points.label[point], 0) }));
+const brain = points && makeBrain(
+  (point) => choose({ point, cluster: Math.max(points.label[point], 0) }), showPeople);
 const curves = makeCurves((score) => choose({ score }), (cluster) => choose({ cluster, point: null }));
-let people = null; // made after the first picture
 
 function choose(change) {
   Object.assign(state, change);
@@ -12,9 +13,7 @@ function choose(change) {
   slider.value = String(state.score);
   byId("score-shown").textContent = show(state.score);
   slider.setAttribute("aria-valuetext", show(state.score));
-  if (brain && ("score" in change || "mode" in change)) {
-    brain.show(state.mode, levels(state.mode, state.score));
-  }
+  if (brain && ("score" in change || "mode" in change || "point" in change)) brain.show(state);
   curves.show(state);
   if (people && "person" in change) people.show(state);
   showAreas();
@@ -100,8 +99,6 @@ const opening = clusters.map((c) => c.midpoint).sort((a, b) => a - b)[Math.floor
 choose({ score: opening });
 if (brain) {
   showScale();
-  // Noted after the frame that has the brain in it.
-  requestAnimationFrame(() => setTimeout(() => performance.mark("first-picture")));
   byId("modes").addEventListener("change", (event) => {
     choose({ mode: event.target.value });
     showScale();
@@ -109,22 +106,16 @@ if (brain) {
   for (const button of document.querySelectorAll("[data-view]")) {
     button.addEventListener("click", () => brain.look({ view: button.dataset.view }));
   }
+  for (const button of document.querySelectorAll("[data-zoom]")) {
+    button.addEventListener("click", () => brain.look({ zoom: Number(button.dataset.zoom) }));
+  }
   if (byId("shape")) byId("shape").addEventListener("change", (event) => brain.look({ shape: event.target.value }));
 }
-// The page is painted first: a long table takes a while.
-function afterFirstPaint(then) {
-  const once = () => {
-    observer.disconnect();
-    clearTimeout(timer);
-    setTimeout(then);
-  };
-  const observer = new PerformanceObserver(once);
-  observer.observe({ type: "paint", buffered: true });
-  const timer = setTimeout(once, 3000); // a page in the background is not painted
-}
-afterFirstPaint(() => {
-  people = makePeople((person) => {
+if (!brain) requestAnimationFrame(() => setTimeout(showPeople));
+
+function showPeople() {
+  people ??= makePeople((person) => {
     stop();
     choose({ person, score: report.people.at[person][0] });
   });
-});
+}
