@@ -313,6 +313,16 @@ def test_a_cohort_of_single_visits_fits_with_the_speed_of_the_prior():
     assert np.corrcoef(model.scores_, simulation.truth.scores)[0, 1] > 0.8
 
 
+def test_warnings_of_preprocessing_and_fit_are_given_and_kept():
+    cohort = bd.simulate_cohort(n_subjects=40, n_visits=1, random_state=0).cohort
+    model = bd.DIVE(n_clusters=2, preprocessing=bd.Preprocessing(), random_state=0)
+    with pytest.warns(bd.DataWarning) as given:
+        model.fit(cohort)
+    assert model.warnings_ == [str(warning.message) for warning in given]
+    assert "no controls" in model.warnings_[0]
+    assert "one visit" in model.warnings_[-1]
+
+
 def test_a_vertex_without_data_gets_uniform_responsibilities_and_a_warning(cohort):
     values = cohort.values.copy()
     values[:, 7] = np.nan

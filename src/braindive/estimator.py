@@ -26,6 +26,7 @@ from braindive.checks import (
 )
 from braindive.cohort import Cohort
 from braindive.errors import (
+    BraindiveWarning,
     CohortError,
     ConvergenceWarning,
     DataWarning,
@@ -33,7 +34,7 @@ from braindive.errors import (
     NotFittedError,
     ParameterError,
 )
-from braindive.io.models import read_model, write_model
+from braindive.io.models import package_versions, read_model, write_model
 from braindive.measurements import Unit, one_thread_per_product
 from braindive.model.arrays import Array, BoolArray, IntArray
 from braindive.model.convergence import Monitor
@@ -152,6 +153,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         Where the vertices of the model lie.
     visits_ : DataFrame
         The table of the training cohort, with the `subject` and `time` of each visit.
+    warnings_, versions_ : list of str, dict
+        What the fit warned of, and the versions of the packages it ran with.
 
     Examples
     --------
@@ -226,10 +229,16 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             The fitted model itself.
         """
         cohort = check_cohort(cohort)
+        self.warnings_: list[str] = []
+        self.versions_ = package_versions()
         self.preprocessing_ = None
         if self.preprocessing is not None:
             self.preprocessing_ = clone(self.preprocessing)
-            cohort = self.preprocessing_.fit_transform(cohort)
+            with warnings.catch_warnings(record=True) as heard:
+                warnings.simplefilter("always", BraindiveWarning)
+                cohort = self.preprocessing_.fit_transform(cohort)
+            for warning in heard:
+                self._say(warning.category, str(warning.message), stacklevel=3)
         settings = self._settings(cohort)
         random = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         order = cohort.canonical_order
@@ -632,22 +641,22 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         direction = outcome.direction
         unseen = int((measurements.counts == 0).sum())
         if unseen:
-            _warn(
+            self._say(
                 DataWarning, f"{unseen} vertices have no data; their responsibilities are uniform."
             )
         empty = np.flatnonzero(self.responsibilities_.sum(axis=0) < 0.5)
         if len(empty):
-            _warn(
+            self._say(
                 DataWarning,
                 f"{len(empty)} of {len(self.noise_)} clusters are empty; use fewer clusters.",
             )
         if self.staging and not timeline.has_follow_up:
-            _warn(
+            self._say(
                 DataWarning,
                 "every subject has one visit: speeds are the prior's, and so is the time scale.",
             )
         elif self.staging and not outcome.direction_is_clear:
-            _warn(
+            self._say(
                 DataWarning,
                 "which way the disease runs is not clear from the data "
                 f"(judged by {direction.source}, z = {direction.z_value:.1f}), and scores may be "
@@ -658,11 +667,16 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                 "max_iter": "raise max_iter, or tol if the objective has flattened",
                 "cycling": "the Markov random field keeps swapping labels; fix a smaller spatial",
             }
-            _warn(
+            self._say(
                 ConvergenceWarning,
                 f"the fit stopped after {self.n_iter_} iterations without converging "
                 f"({self.stop_reason_}): {advice[self.stop_reason_]}. See objective_.",
             )
+
+    def _say(self, category: type[Warning], message: str, stacklevel: int = 4) -> None:
+        """Warn, and keep the warning with the model."""
+        self.warnings_.append(message)
+        warnings.warn(message, category, stacklevel=stacklevel)
 
 
 def load_model(path: str | os.PathLike[str]) -> DIVE:
@@ -739,10 +753,6 @@ def no_staging_model(**parameters: Any) -> DIVE:
     False
     """
     return DIVE(staging=False, **parameters)
-
-
-def _warn(category: type[Warning], message: str) -> None:
-    warnings.warn(message, category, stacklevel=4)
 
 
 def _timeline(cohort: Cohort, unit: float | None = None) -> Timeline:

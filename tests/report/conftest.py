@@ -53,6 +53,7 @@ def made_up_model(
     model.log_likelihood_, model.aic_, model.bic_ = -12345.6, 24700.0, 24800.0
     model.cluster_names_ = np.arange(n_clusters)
     model.n_vertices_, model.space_ = n_vertices, space
+    model.warnings_, model.versions_ = [], {"braindive": "0.1.test", "numpy": "1.2.3"}
     return model
 
 

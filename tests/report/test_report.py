@@ -65,11 +65,19 @@ def test_policy_forbids_the_network_and_all_scripts_but_the_own(make_model):
     assert "script-src 'sha256-" in policy.replace("&#39;", "'")
 
 
-def test_a_fit_that_did_not_converge_is_said_first(make_model):
-    model = make_model(None)
-    assert "without converging" not in bd.build_report(model).html
-    model.converged_, model.stop_reason_ = False, "max_iter"
-    assert "without converging" in bd.build_report(model).html
+def test_warnings_and_versions_of_the_fit_reach_the_page_through_a_file(tmp_path):
+    cohort = bd.simulate_cohort(n_subjects=40, n_visits=1, random_state=0).cohort
+    with pytest.warns(bd.DataWarning, match="one visit"):
+        model = bd.DIVE(n_clusters=2, random_state=0).fit(cohort)
+    model.versions_["numpy"] = "1.2.3"
+    model.save(tmp_path / "fit.dive")
+    html = bd.build_report(bd.load_model(tmp_path / "fit.dive")).html
+    assert "Every subject has one visit" in html
+    assert "<dt>Fitted with numpy</dt><dd>1.2.3</dd>" in html
+
+
+def test_a_fit_without_warnings_shows_none(make_model):
+    assert 'class="warning"' not in bd.build_report(make_model(None)).html
 
 
 def test_full_resolution_is_drawn_on_the_first_vertices_of_its_family():

@@ -26,6 +26,11 @@ CHECKPOINT_FORMAT = 1
 _PACKAGES = ("braindive", "numpy", "scipy", "scikit-learn")
 
 
+def package_versions() -> dict[str, str]:
+    """Return the versions of the packages that decide the result of a fit."""
+    return {name: version(name) for name in _PACKAGES}
+
+
 def write_model(
     path: str | os.PathLike[str], parameters: dict[str, Any], fitted: dict[str, Any]
 ) -> None:
@@ -43,7 +48,7 @@ def write_model(
     content = {
         "parameters": parameters,
         "fitted": fitted,
-        "packages": {name: version(name) for name in _PACKAGES},
+        "packages": package_versions(),
     }
     write_archive(Path(path), "braindive model", MODEL_FORMAT, content, _take_apart)
 
@@ -129,7 +134,7 @@ def fit_fingerprint(cohort: Cohort, parameters: dict[str, Any]) -> str:
     }
     facts = {
         "parameters": same_result,
-        "packages": {name: version(name) for name in _PACKAGES},
+        "packages": package_versions(),
         "subjects": cohort.subjects,
         "times": cohort.times,
         "controls": cohort.controls,

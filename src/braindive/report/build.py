@@ -119,7 +119,7 @@ def build_report(model: DIVE, cohort: Cohort | None = None) -> Report:
         warnings=content.describe_warnings(model),
         fit=content.describe_fit(model),
         settings=content.describe_settings(model),
-        versions=content.describe_versions(),
+        versions=content.describe_versions(model),
         citation=content.CITATION,
         date=datetime.date.today().isoformat(),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from importlib.metadata import version
 from typing import Any
 
@@ -120,20 +119,10 @@ def describe_facts(model: DIVE) -> list[tuple[str, str]]:
 
 def describe_warnings(model: DIVE) -> list[str]:
     """What a reader should know before trusting the fit."""
-    found = []
-    if not model.converged_:
-        found.append(
-            f"The fit stopped after {model.n_iter_} passes without converging "
-            f"({model.stop_reason_})."
-        )
-    empty = int((model.responsibilities_.sum(axis=0) < 0.5).sum())
-    if empty:
-        found.append(f"{empty} of {len(model.noise_)} areas are empty; use fewer clusters.")
+    found = [message[:1].upper() + message[1:] for message in model.warnings_]
     vague = float((model.responsibilities_.max(axis=1) < 0.5).mean())
     if vague > 0.1:
         found.append(f"{vague:.0%} of the places belong to no area with more than 50% probability.")
-    if model.staging and model.visits_["subject"].is_unique:
-        found.append("Every person has one visit: speeds come from the prior.")
     return found
 
 
@@ -158,7 +147,7 @@ def describe_settings(model: DIVE) -> list[tuple[str, str]]:
     return rows
 
 
-def describe_versions() -> list[tuple[str, str]]:
-    """Versions with which the report was written."""
-    names = ("braindive", "numpy", "scipy", "scikit-learn", "nilearn")
-    return [("python", platform.python_version()), *((name, version(name)) for name in names)]
+def describe_versions(model: DIVE) -> list[tuple[str, str]]:
+    """Versions with which the model was fitted and the report was written."""
+    fitted = [(f"Fitted with {name}", number) for name, number in model.versions_.items()]
+    return [*fitted, ("Report written with braindive", version("braindive"))]

@@ -130,7 +130,8 @@ def _sulci(side: str) -> Array:
     path = files("nilearn.datasets") / "data" / "fsaverage5" / f"sulc_{side}.gii.gz"
     image: Any = nib.load(Path(str(path)))
     depth: Array = image.agg_data()
-    return np.clip((depth - depth.min()) / np.ptp(depth), 0.0, 1.0)
+    share: Array = (depth - depth.min()) / np.ptp(depth)
+    return share
 
 
 def _read_fsaverage5(name: str, side: str) -> tuple[Array, IntArray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.metadata import files
+from pathlib import Path
 
 from braindive.errors import ParameterError
 
@@ -25,5 +26,5 @@ def read_viewer() -> str:
             "the report draws the brain with NiiVue, which comes with nilearn 0.14 or newer; "
             "install it with: pip install --upgrade nilearn"
         )
-    source = found[0].locate().read_text(encoding="utf-8")
+    source = Path(found[0].locate()).read_text(encoding="utf-8")
     return source.replace("</script", "<\\/script").replace("<!--", "<\\!--")
