@@ -85,7 +85,7 @@ def tasks_of(size: Size) -> dict[str, list[tuple]]:
         ],
         "choosing-clusters": [
             (more_clusters, task | {"n_subjects": size.selection_subjects})
-            for task in sorted(choosing_tasks(size), key=lambda task: -task["n_clusters"])
+            for task in sorted(choosing_tasks(size), key=lambda task: task["n_clusters"])
         ],
     }
 

@@ -103,6 +103,7 @@ def test_preprocessing_learns_from_training_subjects_only():
     assert set(frame["measure"]) == {"RMSE"}
 
 
+@pytest.mark.filterwarnings("ignore:.*stage has no correlation.*of two:braindive.DataWarning")
 def test_correlation_and_error_equal_those_computed_by_hand():
     cohort = make_cohort()
     frame = bd.compare_models(
@@ -153,6 +154,30 @@ def test_the_mean_map_is_never_left_out():
     assert np.mean(errors**2) == pytest.approx(expected)
 
 
+def test_folds_without_a_correlation_are_counted_and_left_out():
+    # Results of two subjects only, who fall into one or two of the three folds.
+    known = np.where(np.arange(48) < 8, np.arange(48.0), np.nan)
+    cohort = make_cohort(pd.DataFrame({"MMSE": known}))
+    with pytest.warns(bd.DataWarning, match=r"in [12] of 3 folds.*MMSE.*spy, mean map"):
+        frame = bd.compare_models(
+            cohort, {"spy": Spy()}, scores=["MMSE"], n_folds=3, random_state=0
+        )
+    found = frame.query("model == 'spy' and measure == 'MMSE'")["value"]
+    assert 0 < found.isna().sum() < 3
+    summary = bd.summarise_comparison(frame, reference="spy").set_index(["model", "measure"])
+    assert summary.loc[("spy", "MMSE"), "n_folds"] == found.notna().sum()
+
+
+def test_a_correlation_that_no_fold_has_is_called_undefined():
+    cohort = make_cohort()
+    with pytest.warns(bd.DataWarning, match=r"in 2 of 2 folds.*stage.*of DIVE:"):
+        frame = bd.compare_models(
+            cohort, {"DIVE": Constant(0.0)}, scores=["stage"], n_folds=2, random_state=0
+        )
+    table = comparison_table(bd.summarise_comparison(frame))
+    assert table.loc["DIVE", "stage"] == "undefined"
+
+
 def test_subjects_without_later_scans_are_counted_and_left_out_of_prediction():
     cohort = make_cohort(missing_visits=[1, 2, 3, 6, 7])
     with pytest.warns(bd.DataWarning, match="2 of 12 subjects have at most 2 visits"):
@@ -190,7 +215,7 @@ def test_default_models_are_those_of_the_paper():
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (["3"] * 47 + ["many"], "'many' in row 47 and 1 values"),
+        (["3"] * 47 + ["many"], r"'many' in row 47 \(subject 11\): 1 of its 48"),
         ([4.0] * 48, "constant"),
         ([np.nan] * 48, "empty"),
     ],

@@ -1,6 +1,7 @@
 """The commands select, compare and groups."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -32,6 +33,19 @@ def study(tmp_path_factory):
 
 def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def packed(study):
+    return bd.pack_cohort(study / "cohort.tsv", study / "study.zarr")
+
+
+def one_line(result):
+    """What `braindive` prints after "Error:" for this result."""
+    assert isinstance(result.exception, bd.BraindiveError), result.output
+    message = str(result.exception)
+    assert "\n" not in message
+    return message
 
 
 def test_groups_writes_table_and_figure(study, tmp_path):
@@ -83,3 +97,125 @@ def test_numbers_are_read(text, numbers):
 def test_what_is_not_a_number_is_refused(text):
     with pytest.raises(bd.ParameterError, match="-k"):
         parse_numbers(text)
+
+
+def test_a_packed_cohort_gives_the_tables_of_its_files(study, packed, tmp_path):
+    compare = ("--scores", "MMSE", "--folds", 2, "-k", 2, "-j", 1)
+    select = ("-k", "2", "--splits", 2, "--resamples", 1, "-j", 1)
+    for name, cohort in (("files", study / "cohort.tsv"), ("packed", packed)):
+        assert run("compare", cohort, *compare, "-o", tmp_path / name).exit_code == 0
+        assert run("select", cohort, *select, "-o", tmp_path / name).exit_code == 0
+    for table in ("folds.tsv", "summary.tsv", "selection.tsv"):
+        files, from_pack = (
+            pd.read_csv(tmp_path / name / table, sep="\t") for name in ("files", "packed")
+        )
+        pd.testing.assert_frame_equal(files, from_pack, rtol=1e-4)
+
+
+def test_groups_of_a_fit_of_a_packed_cohort(packed, tmp_path):
+    fit = run("fit", packed, "-k", 2, "-o", tmp_path / "fit.dive")
+    assert fit.exit_code == 0, fit.output
+    result = run("groups", tmp_path / "fit.dive", "--by", "apoe4", "-o", tmp_path, "--json")
+    assert result.exit_code == 0, result.output
+    assert [row["n_1"] + row["n_0"] for row in json.loads(result.stdout)] == [24] * 3
+
+
+@pytest.fixture(scope="module")
+def spoilt(study):
+    """The table with columns that cannot be used, and with what each is called."""
+    table = pd.read_csv(study / "cohort.tsv", sep="\t")
+    first = table["participant_id"] == table["participant_id"].iloc[0]
+    table["constant"] = 3
+    table["words"] = "good"
+    table["one_word"] = np.where(table.index == 5, "low", "4")
+    table["nothing"] = np.nan
+    table["alone"] = np.where(first, "B", "A")
+    table["third"] = np.where(first, "C", np.where(table["apoe4"] == 1, "B", "A"))
+    path = study / "spoilt.tsv"
+    table.to_csv(path, sep="\t", index=False)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("absent", r"no column 'absent'.*its columns are.*MMSE"),
+        ("constant", "'constant' is constant"),
+        ("words", r"'words' holds 'good' in row 0 \(subject 'sub-00'\): 96 of its 96 values"),
+        ("one_word", r"'one_word' holds 'low' in row 5 .* 1 of its 96 values"),
+        ("nothing", "'nothing' is empty"),
+    ],
+)
+def test_a_score_that_cannot_be_used_is_one_clear_line(spoilt, tmp_path, column, message):
+    result = run("compare", spoilt, "--scores", f"MMSE,{column}", "-o", tmp_path / "out")
+    assert re.search(message, one_line(result))
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_folds_with_too_few_subjects_are_one_clear_line(study, tmp_path):
+    result = run("compare", study / "cohort.tsv", "--scores", "MMSE", "-o", tmp_path)
+    assert one_line(result) == (
+        "24 subjects are too few for 10 folds of at least 3; use at most 8 folds, or more subjects."
+    )
+
+
+@pytest.mark.filterwarnings("ignore:in . of . runs. which way:braindive.DataWarning")
+def test_folds_of_one_class_are_reported_with_counts(study, tmp_path):
+    table = pd.read_csv(study / "cohort.tsv", sep="\t")
+    rare = table["participant_id"] == table["participant_id"].iloc[-1]
+    table["diagnosis"] = np.where(rare, "rare", "usual")
+    table.to_csv(study / "one_class.tsv", sep="\t", index=False)
+    with pytest.warns(bd.DataWarning, match=r"fewer subjects than the 2 folds.*'rare' \(1\)"):
+        result = run(
+            *("compare", study / "one_class.tsv", "--scores", "MMSE", "--folds", 2, "-k", 2),
+            *("-j", 1, "-o", tmp_path),
+        )
+    assert result.exit_code == 0, result.output
+
+
+def test_controls_that_all_fall_into_one_fold_are_one_clear_line(study, tmp_path):
+    table = pd.read_csv(study / "cohort.tsv", sep="\t")
+    alone = table["participant_id"] == table["participant_id"].iloc[0]
+    table["diagnosis"] = np.where(alone, "CN", "patient")
+    table.to_csv(study / "one_control.tsv", sep="\t", index=False)
+    with pytest.warns(bd.DataWarning, match="'CN'"):
+        result = run(
+            "compare", study / "one_control.tsv", "--scores", "MMSE", "--folds", 3, "-o", tmp_path
+        )
+    assert re.search("all 1 control subjects fall into fold", one_line(result))
+
+
+def test_subjects_with_one_scan_are_counted(study, tmp_path):
+    table = pd.read_csv(study / "cohort.tsv", sep="\t")
+    some = table["participant_id"] < "sub-05"
+    table[~some | (table["years"] == 0)].to_csv(study / "one_scan.tsv", sep="\t", index=False)
+    with pytest.warns(bd.DataWarning, match="5 of 24 subjects have at most 2 visits"):
+        result = run(
+            *("compare", study / "one_scan.tsv", "--scores", "MMSE", "--folds", 2, "-k", 2),
+            *("-j", 1, "-o", tmp_path),
+        )
+    assert result.exit_code == 0, result.output
+    folds = pd.read_csv(tmp_path / "folds.tsv", sep="\t").query("model == 'DIVE'")
+    assert folds.query("measure == 'RMSE'")["n"].sum() == 2 * 19
+    assert folds.query("measure == 'MMSE'")["n"].sum() > 2 * 19
+
+
+def test_a_group_of_one_is_one_clear_line_or_left_out(spoilt, tmp_path):
+    fit = run("fit", spoilt, "-k", 2, "-o", tmp_path / "fit.dive")
+    assert fit.exit_code == 0, fit.output
+    refused = run("groups", tmp_path / "fit.dive", "--by", "alone", "-o", tmp_path)
+    assert "'A': 23, 'B': 1" in one_line(refused)
+    with pytest.warns(bd.DataWarning) as caught:
+        result = run("groups", tmp_path / "fit.dive", "--by", "third", "-o", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert [str(warning.message) for warning in caught] == [
+        "subjects left out: 1 alone in group 'C'."
+    ]
+
+
+def test_an_atlas_of_another_space_is_one_clear_line(packed, study, tmp_path):
+    pd.DataFrame({"region": ["a", "b", "c"]}).to_csv(study / "other.csv", index=False)
+    result = run("compare", packed, "--atlas", study / "other.csv", "-o", tmp_path)
+    assert one_line(result).startswith(
+        "the atlas covers 3 vertices (3 in other.csv), but the cohort has 20;"
+    )

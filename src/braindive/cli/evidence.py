@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -135,7 +136,9 @@ def groups(
     table = bd.compare_groups(fitted, by)
     _write_table(table, to / "groups.tsv")
     if table["test"].iloc[0] != "Spearman":
-        _draw(to / "groups.png", bd.plot_groups, fitted, by)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", bd.DataWarning)  # said above, for the table
+            _draw(to / "groups.png", bd.plot_groups, fitted, by)
     if json:
         print_json(table.reset_index().to_dict("records"))
     else:

@@ -124,6 +124,7 @@ def compare_models(
     ]
     rows = run_tasks(_evaluate, tasks, n_jobs, progress)
     frame = pd.DataFrame([row for part in rows for row in part])
+    _warn_of_undefined(frame)
     left_out = cohort.n_subjects - len(predicted)
     frame.attrs.update(
         n_folds=n_folds, history_visits=history_visits, n_without_later_visits=left_out
@@ -136,6 +137,21 @@ def compare_models(
             stacklevel=2,
         )
     return frame
+
+
+def _warn_of_undefined(frame: pd.DataFrame) -> None:
+    """Say which folds have no correlation, and why."""
+    n_folds = frame["fold"].nunique()
+    for measure, part in frame.groupby("measure", sort=False):
+        undefined = part["value"].isna().groupby(part["model"], sort=False).sum()
+        for count, models in undefined[undefined > 0].groupby(undefined).groups.items():
+            warnings.warn(
+                f"in {count} of {n_folds} folds, which are left out, {measure} has no correlation "
+                f"with the stages of {', '.join(map(str, models))}: fewer than 3 test visits have "
+                "a result, or all have the same result or the same stage.",
+                DataWarning,
+                stacklevel=3,
+            )
 
 
 def default_models(
@@ -177,8 +193,9 @@ def score_columns(cohort: Cohort, scores: Sequence[str]) -> pd.DataFrame:
         if text.any():
             row = int(np.flatnonzero(text)[0])
             raise ParameterError(
-                f"column {name!r} holds {column[row]!r} in row {row} and {int(text.sum())} values "
-                "in all that are not numbers; a score has to be a number, or empty."
+                f"column {name!r} holds {column.iloc[row]!r} in row {row} (subject "
+                f"{cohort.subjects[row]!r}): {int(text.sum())} of its {len(text)} values are not "
+                "numbers; a score has to be a number, or empty."
             )
         if numbers.nunique() < 2:
             raise ParameterError(

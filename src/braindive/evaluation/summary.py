@@ -110,7 +110,7 @@ def comparison_table(summary: pd.DataFrame) -> pd.DataFrame:
     cells = summary.copy()
     digits = np.where(cells["measure"] == RMSE, 3, 2)
     cells["cell"] = [
-        f"{mean:.{n}f} ± {sd:.{n}f}{'*' if differs else ''}"
+        f"{mean:.{n}f} ± {sd:.{n}f}{'*' if differs else ''}" if np.isfinite(mean) else "undefined"
         for mean, sd, n, differs in zip(
             cells["mean"], cells["sd"], digits, cells["differs"], strict=True
         )
