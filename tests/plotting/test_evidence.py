@@ -5,7 +5,12 @@ import pandas as pd
 import pytest
 
 from braindive.evaluation.groups import PARAMETERS
-from braindive.plotting.evidence import plot_areas, plot_p_values, plot_recovery
+from braindive.plotting.evidence import (
+    plot_areas,
+    plot_chosen_clusters,
+    plot_p_values,
+    plot_recovery,
+)
 
 
 def recovery_rows(step, values):
@@ -94,6 +99,27 @@ def test_one_repeat_has_no_bars():
     without = frame.assign(spatial=None, agreement=0.5)
     ax = plot_areas(pd.concat([frame, without]))
     assert bars(ax.containers[0]) == [0.0]
+
+
+def test_chosen_numbers_are_means_over_seeds_beside_the_truth_and_the_papers():
+    rows = [
+        {"alike": alike, "n_true": n_true, "criterion": name, "chosen": n_true + more + seed}
+        for alike, more in ((True, 0), (False, 4))
+        for n_true in (5, 2)
+        for name in ("AIC", "stability")
+        for seed in (0, 1)
+    ]
+    published = {"AIC": {2: 2, 5: 6, 10: 12}, "BIC": {2: 3}}
+    figure = plot_chosen_clusters(pd.DataFrame(rows), published, {True: "alike", False: "own"})
+    assert [ax.get_title() for ax in figure.axes] == ["alike", "own"]
+    for ax, more in zip(figure.axes, (0, 4), strict=True):
+        drawn = {line.get_label(): line for line in ax.lines}
+        assert list(drawn) == ["AIC", "stability", "paper: AIC", "paper: BIC", "truth"]
+        np.testing.assert_allclose(drawn["AIC"].get_xdata(), [2, 5])
+        np.testing.assert_allclose(drawn["AIC"].get_ydata(), [2.5 + more, 5.5 + more])
+        np.testing.assert_allclose(drawn["paper: AIC"].get_ydata(), [2, 6])
+        np.testing.assert_allclose(drawn["paper: BIC"].get_xdata(), [2])
+        np.testing.assert_allclose(drawn["truth"].get_ydata(), [2, 5])
 
 
 def test_p_values_of_cohorts_without_an_effect_are_drawn_as_their_distribution():

@@ -1,0 +1,85 @@
+"""What the pages of docs/evidence say is computed from their tables."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+EVIDENCE = Path(__file__).parents[2] / "evidence"
+
+
+@pytest.fixture
+def choosing(monkeypatch):
+    monkeypatch.syspath_prepend(str(EVIDENCE))
+    import choosing
+
+    yield choosing
+    for name in ("choosing", "writing", "sizes"):
+        sys.modules.pop(name, None)
+
+
+def judged(n_true, alike, seed=0):
+    """Numbers 2 to 5; likelihoods stop at the truth only where vertices are alike."""
+    rows = []
+    for n_clusters in (2, 3, 4, 5):
+        level = 1000.0 * (min(n_clusters, n_true) if alike else n_clusters)
+        rows.append(
+            {
+                "n_true": n_true,
+                "alike": alike,
+                "seed": seed,
+                "n_clusters": n_clusters,
+                "aic": 10.0 * n_clusters - 2 * level,
+                "bic": 70.0 * n_clusters - 2 * level,
+                "log_likelihood": level,
+                "held_out": level / 1e6,
+                "held_out_se": 0.1,
+                "held_out_folds": [level / 1e6, level / 1e6],
+                "rand": 0.9 if n_clusters == n_true else 0.5,
+                "rand_se": 0.01,
+            }
+        )
+    return rows
+
+
+def test_every_criterion_chooses_from_its_column(choosing):
+    frame = pd.DataFrame(judged(3, True) + judged(3, False))
+    chosen = choosing.choices(frame, n_subjects=20).pivot_table(
+        index="criterion", columns="alike", values="chosen"
+    )
+    assert chosen[True].eq(3).all()
+    likelihoods = ["AIC", "BIC", "BIC, n = vertices", "unseen subjects"]
+    assert chosen.loc[likelihoods, False].eq(5).all()
+    assert chosen.loc["stability", False] == 3
+
+
+def test_distances_are_shares_of_the_true_number(choosing):
+    chosen = pd.DataFrame(
+        {
+            "alike": [True, True, False],
+            "n_true": [2, 2, 10],
+            "seed": [0, 1, 0],
+            "criterion": "AIC",
+            "chosen": [2, 3, 5],
+        }
+    )
+    table = choosing.distance_table(chosen)
+    np.testing.assert_allclose(table.loc["AIC"], [0.25, 0.5])
+    assert list(table.columns) == [
+        "vertices of a cluster alike, below 10",
+        "every vertex its own, 10 and more",
+    ]
+
+
+def test_the_page_names_the_closest_criterion_of_its_table(choosing, tmp_path):
+    rows = judged(2, True) + judged(3, True) + judged(2, False) + judged(3, False)
+    from sizes import TINY
+
+    choosing.choosing_page({"more_clusters": rows}, TINY, tmp_path)
+    page = (tmp_path / "choosing-clusters.md").read_text()
+    assert "every vertex its own, below 10: **stability** (0%)" in page
+    assert "AIC in 2 of 2" in page
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"choosing-clusters.md", "choosing.png", "choosing.tsv", "chosen.tsv"}
