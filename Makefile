@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench paper docs clean
+.PHONY: demo test bench paper docs picture clean
 
 demo: $(VENV)/core
 	$(BIN)/braindive demo demo
@@ -26,6 +26,10 @@ paper: $(VENV)/dev
 docs: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --group docs
 	$(BIN)/sphinx-build -W --keep-going -q docs site
+
+# The picture of the report in the README; needs chromium and chromedriver.
+picture: $(VENV)/dev demo
+	$(BIN)/python docs/picture.py demo/report.html docs/images/report.png
 
 $(VENV)/python:
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'braindive needs Python 3.11 or newer: make PYTHON=python3.12')"

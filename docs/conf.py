@@ -14,7 +14,7 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # equations without a network
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
@@ -30,6 +30,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": "/plot_",
     "download_all_examples": False,
+    "write_computation_times": False,
     "remove_config_comments": True,
     "abort_on_example_error": True,
 }

@@ -26,7 +26,8 @@ function frame(svg, [left, right, top, bottom], [x0, x1], [y0, y1], xName, yName
   const y = (value) => bottom - ((value - y0) / (y1 - y0)) * (bottom - top);
   for (const at of ticks(y0, y1, 4)) {
     element(svg, "line", { x1: left, x2: right, y1: y(at), y2: y(at), class: "gridline" });
-    element(svg, "text", { x: left - 8, y: y(at) + 4, "text-anchor": "end" }, at.toLocaleString("en"));
+    element(svg, "text", { x: left - 8, y: y(at) + 4, "text-anchor": "end" },
+      at.toLocaleString("en", { notation: "compact", maximumSignificantDigits: 7 }));
   }
   for (const at of ticks(x0, x1, 6)) {
     element(svg, "text", { x: x(at), y: bottom + 32, "text-anchor": "middle" }, String(at));
