@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator
 
 import braindive as bd
 from braindive.evaluation.comparison import score_columns
+from braindive.evaluation.folds import split_subjects
 from braindive.evaluation.summary import comparison_table, corrected_t_test
 
 N_SUBJECTS, N_VISITS, N_VERTICES = 12, 4, 5
@@ -195,6 +196,31 @@ def test_the_number_of_workers_does_not_change_the_table():
     one = bd.compare_models(cohort, models, n_jobs=1, **options)
     many = bd.compare_models(cohort, models, n_jobs=2, **options)
     pd.testing.assert_frame_equal(one, many, check_exact=True)
+
+
+def test_the_overlap_of_clusters_across_folds_comes_with_the_comparison():
+    cohort = bd.simulate_cohort(
+        n_subjects=24, n_vertices=30, noise=0.4, control_share=0.4, random_state=0
+    ).cohort
+    models = {
+        "DIVE": bd.DIVE(2, n_init=1, tol=1e-2, random_state=0),
+        "regions": bd.roi_model(np.repeat([0, 1], 15), random_state=0),
+    }
+    frame = bd.compare_models(cohort, models, n_folds=3, random_state=3)
+    assert list(frame.attrs["overlap"]) == ["DIVE"]
+    seed = np.random.RandomState(3).randint(2**31)
+    labels = []
+    for fold in split_subjects(cohort, 3, seed, smallest=1):
+        keep = [subject for subject in cohort.subject_ids if subject not in set(fold)]
+        labels.append(models["DIVE"].fit(cohort.select(subjects=keep)).labels_)
+    first, second, third = labels
+    dice = [
+        bd.cluster_overlap(first, second),
+        bd.cluster_overlap(first, third),
+        bd.cluster_overlap(second, third),
+    ]
+    found = [row["dice"] for row in frame.attrs["overlap"]["DIVE"]]
+    np.testing.assert_allclose(found, np.mean(dice, axis=0))
 
 
 def test_default_models_are_those_of_the_paper():

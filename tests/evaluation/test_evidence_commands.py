@@ -67,6 +67,10 @@ def test_compare_writes_folds_and_summary(study, tmp_path):
     folds = pd.read_csv(tmp_path / "folds.tsv", sep="\t")
     assert len(folds) == 4 * 2 * 2  # models, folds, measures
     assert (tmp_path / "comparison.png").exists()
+    overlap = pd.read_csv(tmp_path / "overlap.tsv", sep="\t")
+    assert overlap["cluster"].tolist() == [1, 2]
+    assert overlap["dice"].between(0, 1).all()
+    assert "Dice overlap of DIVE's clusters across folds: " in result.stdout
 
 
 def test_select_recommends(study, tmp_path):

@@ -15,7 +15,7 @@ import braindive as bd
 from braindive.cli.console import messages, output, print_json, say
 from braindive.cli.inputs import check_output_folder, open_cohort
 from braindive.cli.progress import count_progress
-from braindive.evaluation.summary import comparison_table
+from braindive.evaluation.summary import REFERENCE, comparison_table
 from braindive.io.archive import replace_file
 
 CohortArgument = Annotated[Path, typer.Argument(help="cohort.tsv or a packed cohort.")]
@@ -92,6 +92,8 @@ def compare(
 ) -> None:
     """Compare DIVE with simpler models on subjects that they have not seen.
 
+    Writes every fold, means with tests, and the overlap of DIVE's clusters across folds.
+
     Example: braindive compare study.zarr --atlas regions.annot --scores MMSE,CDRSOB -o comparison/
     """
     check_output_folder(to)
@@ -113,12 +115,19 @@ def compare(
     summary = bd.summarise_comparison(frame)
     _write_table(frame, to / "folds.tsv", index=False)
     _write_table(summary, to / "summary.tsv", index=False)
+    # Absent where folds kept different vertices.
+    overlap = pd.DataFrame(frame.attrs["overlap"].get(REFERENCE, []))
+    if len(overlap):
+        _write_table(overlap.assign(cluster=overlap["cluster"] + 1), to / "overlap.tsv", False)
     _draw(to / "comparison.png", bd.plot_comparison, frame)
     if json:
         print_json(summary.to_dict("records"))
     else:
         output.print(comparison_table(summary).to_string(), markup=False)
         output.print("mean ± sd over folds; * differs from DIVE (corrected resampled t-test, 5 %)")
+        if len(overlap):
+            dice = ", ".join(f"{value:.2f}" for value in overlap["dice"])
+            output.print(f"Dice overlap of DIVE's clusters across folds: {dice}", markup=False)
 
 
 def groups(

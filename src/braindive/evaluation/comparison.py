@@ -20,10 +20,11 @@ from braindive.cohort import Cohort
 from braindive.errors import CohortError, DataWarning, ParameterError
 from braindive.estimator import DIVE, no_staging_model, roi_model
 from braindive.evaluation.folds import Ids, split_subjects
+from braindive.evaluation.overlap import overlap_table
 from braindive.evaluation.parallel import Report, run_tasks
 from braindive.evaluation.rivals import MeanMap
 from braindive.evaluation.summary import REFERENCE, RMSE
-from braindive.model.arrays import Array
+from braindive.model.arrays import Array, IntArray
 
 MEAN = "mean map"
 # A correlation of fewer test subjects than this says nothing.
@@ -89,7 +90,8 @@ def compare_models(
     -------
     DataFrame
         One row for each (model, fold, measure) with its `value` and the number `n` of visits
-        behind it. Use `summarise_comparison` for means and tests.
+        behind it. Use `summarise_comparison` for means and tests. `attrs["overlap"]` holds, for
+        each model that finds clusters, their Dice overlap across folds, as `fold_overlap` gives.
 
     Examples
     --------
@@ -122,12 +124,23 @@ def compare_models(
         for number, fold in enumerate(folds)
         for name, model in models.items()
     ]
-    rows = run_tasks(_evaluate, tasks, n_jobs, progress)
-    frame = pd.DataFrame([row for part in rows for row in part])
+    results_of_tasks = run_tasks(_evaluate, tasks, n_jobs, progress)
+    frame = pd.DataFrame([row for rows, _ in results_of_tasks for row in rows])
+    parcellations: dict[str, list[IntArray]] = {name: [] for name in models}
+    for task, (_, labels) in zip(tasks, results_of_tasks, strict=True):
+        if labels is not None:
+            parcellations[task[0]].append(labels)
     _warn_of_undefined(frame)
     left_out = cohort.n_subjects - len(predicted)
     frame.attrs.update(
-        n_folds=n_folds, history_visits=history_visits, n_without_later_visits=left_out
+        n_folds=n_folds,
+        history_visits=history_visits,
+        n_without_later_visits=left_out,
+        overlap={
+            name: overlap_table(found).reset_index().to_dict("records")
+            for name, found in parcellations.items()
+            if len({len(labels) for labels in found}) == 1
+        },
     )
     if left_out:
         warnings.warn(
@@ -236,10 +249,14 @@ def _evaluate(
     results: pd.DataFrame,
     history_visits: int,
     preprocessing: Any,
-) -> list[dict[str, Any]]:
-    """Rows of the comparison for one model and fold."""
-    _, rows = evaluate_fold(model, cohort, test_subjects, results, history_visits, preprocessing)
-    return [{"model": name, "fold": fold} | row for row in rows]
+) -> tuple[list[dict[str, Any]], IntArray | None]:
+    """Rows of the comparison for one model and fold, and the clusters if it found any."""
+    fitted, rows = evaluate_fold(
+        model, cohort, test_subjects, results, history_visits, preprocessing
+    )
+    found = getattr(fitted, "assignments", None) is None
+    labels = getattr(fitted, "labels_", None) if found else None
+    return [{"model": name, "fold": fold} | row for row in rows], labels
 
 
 def evaluate_fold(

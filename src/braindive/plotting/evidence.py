@@ -67,7 +67,7 @@ def plot_recovery(
         steps = _order(frame, step)
         shown = [place for place, value in enumerate(steps) if value in paper]
         values = [paper[steps[place]] for place in shown]
-        ax.plot(shown, values, "x", color=_ORANGE, label="paper")
+        ax.plot(shown, values, "x", color=_ORANGE, label="paper", zorder=3)
         ax.set(ylabel="agreement of clusters")
         ax.set_title("EF"[column], loc="left", fontweight="bold")
         ax.legend()
