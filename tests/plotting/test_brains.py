@@ -116,9 +116,9 @@ def test_pathology_is_the_expected_value_on_one_scale(block_model, block):
     assert figure.axes[-1].get_xlabel() == "expected value"
 
 
-def test_a_model_without_space_says_what_to_do(model):
+def test_a_brain_without_space_says_what_to_do(model):
     with pytest.raises(bd.ParameterError, match="space"):
-        bd.plot_clusters(model)
+        bd.plot_pathology(model)
 
 
 def test_scores_that_are_no_numbers_are_refused(block_model):

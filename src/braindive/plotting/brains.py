@@ -10,6 +10,7 @@ import numpy as np
 
 from braindive.errors import ParameterError
 from braindive.plotting.drawing import NO_VALUE, Picture, picture_of
+from braindive.plotting.members import draw_members
 from braindive.plotting.style import (
     LEGEND,
     MOST_IN_LEGEND,
@@ -25,6 +26,7 @@ from braindive.plotting.style import (
     name_bar,
     value_label,
 )
+from braindive.space import Surface, Volume
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,12 +40,13 @@ _PERCENTILES = (5, 35, 65, 95)
 def plot_clusters(model: Any) -> Figure:
     """Draw the clusters on the brain, in colours from the earliest to the latest.
 
-    A surface is shown from its lateral and medial sides, a volume in slices.
+    A surface is shown from its lateral and medial sides, a volume in slices; regions of a table,
+    and places without a space, as bars of their probabilities.
 
     Parameters
     ----------
     model : fitted DIVE
-        Fitted on a cohort with a surface or a volume. Vertices that belong nowhere are grey.
+        Vertices that belong nowhere are grey.
 
     Returns
     -------
@@ -64,6 +67,8 @@ def plot_clusters(model: Any) -> Figure:
     from matplotlib.patches import Patch
 
     check_fitted(model)
+    if not isinstance(model.space_, (Surface, Volume)):
+        return draw_members(model)
     picture = picture_of(model.space_)
     colours = colours_of(model)
     in_legend = len(colours) <= MOST_IN_LEGEND

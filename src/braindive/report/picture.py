@@ -12,6 +12,7 @@ import numpy as np
 from nibabel.orientations import apply_orientation, io_orientation
 
 from braindive.model.arrays import Array, IntArray
+from braindive.plotting.drawing import display_mesh
 from braindive.report.embedding import encode_array
 from braindive.space import Hemisphere, Space, Surface, Volume
 
@@ -98,7 +99,7 @@ def _draw_surface(space: Surface) -> Picture:
                 "size": len(kept),
                 "faces": encode_array(faces, "uint16"),
                 "vertices": encode_array(kept, "uint32"),
-                "sulci": encode_array(255 * _sulci(part.side), "uint8") if is_known else None,
+                "sulci": _encode_depth(part) if is_known else None,
             }
         )
     content = {
@@ -125,13 +126,9 @@ def _is_fsaverage(part: Hemisphere, name: str) -> bool:
     return bool(np.allclose(first / lengths, _fsaverage5("sphere", part.side) / 100, atol=0.02))
 
 
-def _sulci(side: str) -> Array:
-    """Depth of the folds of fsaverage5, from 0 on a crown to 1 on a floor."""
-    path = files("nilearn.datasets") / "data" / "fsaverage5" / f"sulc_{side}.gii.gz"
-    image: Any = nib.load(Path(str(path)))
-    depth: Array = image.agg_data()
-    share: Array = (depth - depth.min()) / np.ptp(depth)
-    return share
+def _encode_depth(part: Hemisphere) -> str:
+    """How deep in a fold each vertex lies, from 0 to 255."""
+    return encode_array(255 * display_mesh(part).depth[:_COARSE], "uint8")
 
 
 def _read_fsaverage5(name: str, side: str) -> tuple[Array, IntArray]:
