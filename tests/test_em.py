@@ -141,7 +141,7 @@ def test_repeated_m_steps_end_where_no_parameter_can_gain(setting):
     sums = pool(problem, z)
     best = m_step(sums, problem, parameters, n_iter=0, tol=1e-14, share=0.0)
     for _ in range(3):
-        best = m_step(sums, problem, best, n_iter=1 + _SEARCHING, tol=1e-14, share=0.0)
+        best = m_step(sums, problem, best, n_iter=1 + max(_SEARCHING), tol=1e-14, share=0.0)
     value = m_step_objective(sums, problem, best)
 
     def gain(name, index):

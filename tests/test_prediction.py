@@ -15,23 +15,28 @@ def naive_kappa(t, s):
     return SHAPE[0] + SHAPE[1] * t * s + SHAPE[2] * min(t, s)
 
 
-def test_expected_deviations_are_those_of_conditional_normals(rng):
-    times, targets = np.array([0.0, 1.0, 2.5]), np.array([3.0, 4.0])
+@pytest.mark.parametrize("gaps", [True, False])
+def test_expected_deviations_are_those_of_conditional_normals(rng, gaps):
+    times, targets = np.array([[0.0, 1.0, 2.5], [0.0, 2.0, 2.2]]), np.array([3.0, 4.0])
     kernel = Kernel(SHAPE, np.array([0.5, 2.0]), np.array([0.3, 0.1]))
-    deviations = rng.normal(size=(3, 2))
-    observed = np.array([[True, True], [True, False], [True, True]])
-    expected, variance = kernel.expect(times, deviations * observed, targets, observed)
-    for channel in range(2):
-        rows = np.flatnonzero(observed[:, channel])
+    deviations = rng.normal(size=(2, 3, 2))
+    observed = np.ones((2, 3, 2), dtype=bool)
+    if gaps:
+        observed[0, 1, 1] = observed[1, 2, 0] = False
+    known = np.stack([deviations, 2 * deviations]) * observed
+    outlook = kernel.outlook(times, targets)
+    expected, variance = kernel.expect(outlook, known, observed if gaps else None)
+    for person, channel in np.ndindex(2, 2):
+        rows = np.flatnonzero(observed[person, :, channel])
         a, n = kernel.persistent[channel], kernel.noise[channel]
-        inside = np.array([[a * naive_kappa(times[i], times[j]) for j in rows] for i in rows])
-        inside += n * np.eye(len(rows))
-        for k, target in enumerate(targets):
-            across = np.array([a * naive_kappa(times[i], target) for i in rows])
-            gain = np.linalg.solve(inside, across)
-            np.testing.assert_allclose(expected[k, channel], gain @ deviations[rows, channel])
-            left = a * naive_kappa(target, target) - gain @ across
-            np.testing.assert_allclose(variance[k, channel], left)
+        seen, target = times[person, rows], targets[person]
+        inside = np.array([[a * naive_kappa(t, u) for t in seen] for u in seen])
+        across = np.array([a * naive_kappa(t, target) for t in seen])
+        gain = np.linalg.solve(inside + n * np.eye(len(rows)), across)
+        wanted = gain @ deviations[person, rows, channel]
+        np.testing.assert_allclose(expected[:, person, channel], [wanted, 2 * wanted])
+        left = a * naive_kappa(target, target) - gain @ across
+        np.testing.assert_allclose(variance[person, channel], left)
 
 
 def test_moments_are_sums_over_pairs_of_visits(rng):

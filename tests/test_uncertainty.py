@@ -270,12 +270,33 @@ def test_bands_lie_around_the_curves_on_the_models_scale(small):
     found = bd.bootstrap(*small, n=6)
     scores = np.linspace(-1, 1, 9)
     lower, upper = found.bands(scores)
-    curves = small[0].trajectories_.evaluate(scores)
-    assert ((lower <= curves) & (curves <= upper)).all()
-    assert (upper - lower).max() < 0.5
+    np.testing.assert_allclose((lower + upper) / 2, small[0].trajectories_.evaluate(scores))
+    narrow = np.subtract(*found.bands(scores, level=0.5)[::-1])
+    assert (narrow < upper - lower).all()
     low, high = found.membership()
     assert ((low >= 0) & (low <= high) & (high <= 1)).all()
     assert list(found.parameters().columns) == ["estimate", "lower", "upper"]
+
+
+def test_bands_cover_the_true_curves():
+    inside, close = [], []
+    grid = np.linspace(-12, 12, 13)
+    for seed in range(4):
+        simulation = bd.simulate_cohort(
+            n_subjects=50, n_vertices=150, noise=0.5, midpoints=(-10, 10), random_state=seed
+        )
+        truth = simulation.truth
+        model = bd.DIVE(n_clusters=2, random_state=0).fit(simulation.cohort)
+        slope = truth.scores.std() / model.scores_.std()
+        origin = truth.scores.mean() - slope * model.scores_.mean()
+        lower, upper = bd.bootstrap(model, simulation.cohort, n=12).bands((grid - origin) / slope)
+        curves = truth.vertices.evaluate(grid)
+        true = np.stack([curves[:, truth.labels == k].mean(axis=1) for k in (0, 1)], axis=1)
+        away = np.abs(true - (lower + upper) / 2) / (upper - lower)
+        inside.append(np.mean(away < 0.5))
+        close.append(np.mean(away < 0.1))
+    assert np.mean(inside) > 0.88
+    assert np.mean(close) < 0.6  # a fifth as wide, they would not
 
 
 def test_bootstrap_refuses_another_cohort(small):

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -35,7 +35,7 @@ from braindive.errors import (
     ParameterError,
 )
 from braindive.io.models import package_versions, read_model, write_model
-from braindive.measurements import Unit, one_thread_per_product
+from braindive.measurements import Measurements, Unit, one_thread_per_product
 from braindive.model.arrays import Array, BoolArray, IntArray
 from braindive.model.convergence import Monitor
 from braindive.model.em import Parameters, State, log_densities
@@ -388,15 +388,17 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             course, timeline = self._course(known)
             order = known.canonical_order
             past = course(known.subject_index[order], known.times[order])
-            values, variances = self._personal.predict(
-                known, unit, z, timeline, past, course(rows, times)
-            )
+            with one_thread_per_product():
+                values, variances = self._personal.predict(
+                    self._measurements(known), z, timeline, past, course(rows, times), return_std
+                )
         else:
             values = self._published_curves(known, rows, times).astype(dtype) @ z.T.astype(dtype)
             noise = (self._internal.parameters.noise**2).astype(dtype)
             variances = np.broadcast_to(z @ noise, values.shape)
-        values = dtype.type(unit.offset) + dtype.type(unit.scale) * values
-        if not return_std:
+        values *= dtype.type(unit.scale)
+        values += dtype.type(unit.offset)
+        if variances is None or not return_std:
             return values
         return values, dtype.type(unit.scale) * np.sqrt(variances)
 
@@ -416,7 +418,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         order = cohort.canonical_order
         curves = self._published_curves(cohort, cohort.subject_index[order], cohort.times[order])
         with one_thread_per_product():
-            measurements = cohort.measurements(self.n_jobs, fitted.unit)
+            measurements = self._measurements(cohort)
             distances = measurements.project(curves)
         density = log_densities(distances, measurements.counts, fitted.parameters.noise)
         with np.errstate(divide="ignore"):
@@ -559,7 +561,9 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         course, _ = self._course(cohort.select(visits=cohort.visit_numbers < last))
         seen = course(index[order], cohort.times[order])
         timeline = _timeline(cohort, fitted.time_unit)
-        personal = learn_personal(cohort, fitted.unit, self.responsibilities_, timeline, seen)
+        with one_thread_per_product():
+            values = self._measurements(cohort)
+            personal = learn_personal(values, self.responsibilities_, timeline, seen)
         del self._training_cohort
         return personal
 
@@ -575,11 +579,17 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             curves = self._internal.parameters.trajectories
         return partial(Course.of, curves.evaluate, timeline, speeds, shifts), timeline
 
+    def _measurements(self, cohort: Cohort) -> Measurements:
+        """Products of the values of a prepared cohort, in the unit of the fit."""
+        memory = check_memory(self.memory)
+        found = cohort.measurements(self.n_jobs, self._internal.unit, memory=memory)
+        return cast(Measurements, found)
+
     def _place(self, cohort: Cohort) -> Placed:
         """Where the subjects of a prepared cohort are, in internal units."""
         fitted = self._internal
         with one_thread_per_product():
-            sums, weights = cohort.measurements(self.n_jobs, fitted.unit).pool(
+            sums, weights = self._measurements(cohort).pool(
                 self.responsibilities_ * fitted.known[:, None]
             )
         return self._placing.place(_timeline(cohort, fitted.time_unit), sums, weights)
@@ -592,7 +602,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         if not self.staging:
             return curves.evaluate(times / timeline.unit)
         with one_thread_per_product():
-            pooled = history.measurements(self.n_jobs, fitted.unit).pool(
+            pooled = self._measurements(history).pool(
                 self.responsibilities_ * fitted.known[:, None]
             )
         problem = StageProblem(

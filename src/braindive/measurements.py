@@ -58,6 +58,15 @@ class Block:
     values: Array
     observed: BoolArray | None
 
+    def pieces(self, width: int) -> Iterator[Block]:
+        """The same in narrower blocks."""
+        for start in range(0, self.values.shape[1], width):
+            own = slice(start, min(start + width, self.values.shape[1]))
+            seen = None if self.observed is None else self.observed[:, own]
+            first = self.where.start
+            where = slice(first + own.start, first + own.stop)
+            yield Block(where, self.values[:, own], seen)
+
 
 class Products(Protocol):
     """What the model asks of the measurements, wherever they are kept."""
@@ -144,7 +153,9 @@ class Measurements:
         self.missing = missing
         self.n_vertices = values.shape[1]
         self.n_visits = values.shape[0] if order is None else len(order)
-        self._n_threads = effective_n_jobs(-1 if n_jobs is None else n_jobs)
+        # A positive number is meant: joblib would make it 1 inside the processes of a cluster.
+        n_jobs = n_jobs or -1
+        self._n_threads: int = n_jobs if n_jobs > 0 else effective_n_jobs(n_jobs)
         self._block_size = block_size or fitting_width(
             values, self.n_visits, missing, self._n_threads, memory
         )
@@ -156,6 +167,11 @@ class Measurements:
         if self._unit is not None:
             return self._unit
         return Unit.of(*self._summary)
+
+    @property
+    def dtype(self) -> np.dtype[np.floating]:
+        """Precision of the values."""
+        return np.dtype(self._values.dtype)
 
     @property
     def counts(self) -> Array:
@@ -221,7 +237,7 @@ class Measurements:
         def pool_block(block: Block) -> Sums:
             return self._sums(block, columns[:, block.where])
 
-        return self._total(self._map_blocks(pool_block), len(columns))
+        return self._total(self.map_blocks(pool_block), len(columns))
 
     def sweep(
         self, curves: Array, assign: Assign, field: Array | None = None
@@ -256,7 +272,7 @@ class Measurements:
             densities[:, where], z[:, where] = density.T, responsibilities.T
             return self._sums(block, np.ascontiguousarray(z[:, where], self._values.dtype))
 
-        sums, weights = self._total(self._map_blocks(sweep_block), n_clusters)
+        sums, weights = self._total(self.map_blocks(sweep_block), n_clusters)
         return densities.T, z.T, sums, weights
 
     def features(self, directions: Array) -> Array:
@@ -277,7 +293,7 @@ class Measurements:
         out[0] = np.sqrt(self.n_visits) * self.means
 
         def features_of_block(block: Block) -> None:
-            out[1:, block.where] = rows @ self._deviations(block)
+            out[1:, block.where] = rows @ self.deviations(block)
 
         self._for_blocks(features_of_block)
         out[1:] /= self.unit.scale
@@ -310,7 +326,7 @@ class Measurements:
                 sums[:, k] = residuals @ responsibilities[block.where, k]
             return sums
 
-        return np.sum(list(self._map_blocks(sum_block)), axis=0)
+        return np.sum(list(self.map_blocks(sum_block)), axis=0)
 
     @cached_property
     def _summary(self) -> tuple[Array, Array, Array]:
@@ -354,7 +370,7 @@ class Measurements:
 
         def distances(block: Block) -> Array:
             where = block.where
-            cross = (rows @ self._deviations(block)) / scale
+            cross = (rows @ self.deviations(block)) / scale
             if block.observed is None:
                 sums, squares = totals
             else:
@@ -385,7 +401,7 @@ class Measurements:
         offset = 0.0 if self.missing else self.unit.offset
         return (sums - offset * weights) / self.unit.scale, weights
 
-    def _deviations(self, block: Block) -> Array:
+    def deviations(self, block: Block) -> Array:
         """Values less their vertex mean and 0 where not observed, in the unit of the values.
 
         Products with directions that sum to 0 do not need the mean removed where all is observed,
@@ -438,7 +454,8 @@ class Measurements:
         """Count, mean and sum of squared deviations of each vertex, in the unit of the values."""
         return self._summary
 
-    def _map_blocks(self, function: Callable[[Block], T]) -> Iterator[T]:
+    def map_blocks(self, function: Callable[[Block], T]) -> Iterator[T]:
+        """Call with every block, in parallel; results in the order of the blocks."""
         starts = range(0, self.n_vertices, self._block_size)
         if self._n_threads == 1 or len(starts) == 1:
             yield from (function(self._block(start)) for start in starts)
@@ -447,7 +464,7 @@ class Measurements:
             yield from pool.map(lambda start: function(self._block(start)), starts)
 
     def _for_blocks(self, function: Callable[[Block], None]) -> None:
-        for _ in self._map_blocks(function):
+        for _ in self.map_blocks(function):
             pass
 
 

@@ -40,9 +40,9 @@ from braindive.model.trajectories import (
 _NOISE_FLOOR = 1e-5
 # A cluster with fewer vertices than this keeps the curve and noise it had.
 _EMPTY = 1e-3
-# Passes at the start that look for better valleys instead of walking down the one they are in,
-# and after how many passes subjects look again.
-_SEARCHING = 2
+# Passes at the start in which curves and subjects look for better valleys instead of walking down
+# the one they are in, and after how many passes subjects look again.
+_SEARCHING = (2, 5)
 _LOOK_AGAIN = 10
 # The field: growth of lambda in a pass while many labels change and when few do (less than the
 # given share of vertices), updates of z for each pass, and the share of the old z kept.
@@ -185,7 +185,7 @@ def m_step(
     parameters: Parameters,
     n_iter: int,
     tol: float = 1e-9,
-    share: float = 0.01,
+    share: float = 0.001,
 ) -> Parameters:
     """Best theta, sigma, alpha and beta for the given pooled measurements.
 
@@ -194,12 +194,12 @@ def m_step(
     less than the given share of what all have gained: the next pass goes on from there.
     """
     occupied = sums.weights.sum(axis=0) > _EMPTY * len(problem.timeline.times)
-    search = n_iter < _SEARCHING
-    here = update_trajectories(sums, problem, parameters, occupied, search)
+    here = update_trajectories(sums, problem, parameters, occupied, n_iter < _SEARCHING[0])
     here = update_noise(sums, problem, here, occupied)
     if not problem.staging:
         return here
-    here = update_stages(sums, problem, here, search or n_iter % _LOOK_AGAIN == 0)
+    search = n_iter < _SEARCHING[1] or n_iter % _LOOK_AGAIN == 0
+    here = update_stages(sums, problem, here, search)
     here = update_noise(sums, problem, here, occupied)
 
     first = value = m_step_objective(sums, problem, here)

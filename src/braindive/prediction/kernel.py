@@ -38,57 +38,95 @@ class Kernel:
     noise: Array
 
     def kappa(self, times: Array, others: Array) -> Array:
-        """kappa(t, t') for times (n,) and others (m,): (n, m)."""
+        """kappa(t, t') for times (..., n) and others (..., m): (..., n, m)."""
         level, slope, drift = self.shape
-        product = np.outer(times, others)
-        return np.asarray(level + slope * product + drift * np.minimum.outer(times, others))
+        one, other = times[..., :, None], others[..., None, :]
+        return np.asarray(level + slope * one * other + drift * np.minimum(one, other))
 
     def at(self, channels: slice | Array) -> Kernel:
         """Return the kernel of some of the channels."""
         return Kernel(self.shape, self.persistent[channels], self.noise[channels])
 
-    def expect(
-        self, times: Array, deviations: Array, targets: Array, observed: BoolArray | None = None
-    ) -> tuple[Array, Array]:
-        """Expected deviations of one person at other times, and their variance without noise.
+    def outlook(self, times: Array, targets: Array) -> Outlook:
+        """What the shape alone says of people's later visits.
 
         Parameters
         ----------
-        times : (n_history,)
-            When the person was seen.
-        deviations : (..., n_history, n_channels)
-            0 where not observed.
-        targets : (n_targets,)
+        times : (n_people, n_history)
+            When they were seen.
+        targets : (n_people,)
             When to predict.
-        observed : (n_history, n_channels) bool, optional
+        """
+        inside = self.kappa(times, times)
+        across = self.kappa(targets[:, None], times)[:, 0]
+        prior = self.kappa(targets[:, None], targets[:, None])[:, 0, 0]
+        values, vectors = np.linalg.eigh(inside)
+        turned = np.einsum("gj,gjm->gm", across, vectors)
+        return Outlook(inside, across, prior, np.maximum(values, 0.0), vectors, turned)
+
+    def expect(
+        self, outlook: Outlook, deviations: Array, observed: BoolArray | None = None
+    ) -> tuple[Array, Array]:
+        """Expected deviations of people at other times, and their variance without noise.
+
+        Parameters
+        ----------
+        outlook : Outlook
+            Of the same people.
+        deviations : (..., n_people, n_history, n_channels)
+            0 where not observed.
+        observed : (n_people, n_history, n_channels) bool, optional
             Where there are deviations; everywhere if left out.
 
         Returns
         -------
-        expected : (..., n_targets, n_channels)
-        variance : (n_targets, n_channels)
+        expected : (..., n_people, n_channels)
+        variance : (n_people, n_channels)
         """
-        across = self.kappa(targets, times)
-        prior = np.diag(self.kappa(targets, targets))
-        inside = self.kappa(times, times)
+        dtype, at = deviations.dtype, outlook
         ratio = self.noise / np.maximum(self.persistent, 1e-12)
-        values, vectors = np.linalg.eigh(inside)
-        shrink = 1 / (np.maximum(values, 0.0)[:, None] + ratio)
-        turned = across @ vectors
-        expected = np.einsum("tm,...ml->...tl", turned, shrink * (vectors.T @ deviations))
-        left = prior[:, None] - turned**2 @ shrink
+        shrink = at.values.astype(dtype)[:, :, None] + ratio.astype(dtype)
+        np.divide(at.turned.astype(dtype)[:, :, None], shrink, out=shrink)
+        along = at.vectors.swapaxes(1, 2).astype(dtype) @ deviations
+        expected = np.einsum("gml,...gml->...gl", shrink, along)
+        left = at.prior[:, None] - np.einsum("gm,gml->gl", at.turned, shrink)
         if observed is not None:
-            holes = np.flatnonzero(~observed.all(axis=0))
-            if len(holes):
-                seen = observed[:, holes].T.astype(float)
-                system = inside * seen[:, :, None] * seen[:, None, :]
-                # A visit without a value has no covariance and any variance.
-                own = np.where(seen > 0, ratio[holes, None], 1.0)
-                system = system + own[:, :, None] * np.eye(len(times))
-                gain = np.linalg.solve(system, seen[:, :, None] * across.T)  # (holes, J, targets)
-                expected[..., holes] = np.einsum("hjt,...jh->...th", gain, deviations[..., holes])
-                left[:, holes] = prior[:, None] - np.einsum("hjt,tj->th", gain, across)
+            # Every person and channel with holes; a visit without a value has any variance.
+            person, channel = np.nonzero(~observed.all(axis=1))
+            seen, across = observed[person, :, channel].astype(float), at.across[person]
+            own = np.where(seen > 0, ratio[channel, None], 1.0)
+            system = at.inside[person] * seen[:, :, None] * seen[:, None, :]
+            system = system + own[:, :, None] * np.eye(seen.shape[1])
+            gain = np.linalg.solve(system, (seen * across)[:, :, None])[:, :, 0]
+            # numpy puts the holes first, before what led.
+            known = np.moveaxis(deviations[..., person, :, channel], 0, -2)
+            expected[..., person, channel] = np.einsum("hj,...hj->...h", gain, known)
+            left[person, channel] = at.prior[person] - np.sum(gain * across, axis=1)
         return expected, np.maximum(left, 0.0) * self.persistent
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """From people's visits to one later visit of each, for a kernel's shape.
+
+    Parameters
+    ----------
+    inside : (n_people, n_history, n_history)
+        kappa of the history.
+    across : (n_people, n_history)
+        kappa of the later visit and the history.
+    prior : (n_people,)
+        kappa of the later visit with itself.
+    values, vectors, turned
+        Eigenvalues and eigenvectors of `inside`, and `across` along these.
+    """
+
+    inside: Array
+    across: Array
+    prior: Array
+    values: Array
+    vectors: Array
+    turned: Array
 
 
 @dataclass(frozen=True)
@@ -109,25 +147,27 @@ class Moments:
     @classmethod
     def of(cls, timeline: Timeline, times: Array, deviations: Array) -> Moments:
         """Sum over people; deviations (n_visits, n_channels) are 0 where not observed."""
-        squared = deviations**2
-        timed = times[:, None] * deviations
-        total = timeline.by_subject(deviations)
-        # min(t, t') of sorted visits is the earlier time: pair each with the sum of later ones.
-        running = np.cumsum(deviations, axis=0)
-        before = running[timeline.starts] - deviations[timeline.starts]
-        later = (total + before)[timeline.subject_of_visit] - running
-        products = np.stack(
-            [
-                0.5 * (np.sum(total**2, axis=0) - np.sum(squared, axis=0)),
-                0.5
-                * (
-                    np.sum(timeline.by_subject(timed) ** 2, axis=0)
-                    - np.sum(times[:, None] ** 2 * squared, axis=0)
-                ),
-                np.sum(timed * later, axis=0),
+        counts = timeline.n_visits_of_subject
+        order = np.argsort(-counts, kind="stable")  # who was seen often comes first
+        starts = timeline.starts[order]
+        later = np.zeros((len(order), deviations.shape[1]), dtype=deviations.dtype)
+        timed_total = np.zeros_like(later)
+        products, squares = np.zeros((3, deviations.shape[1])), np.zeros(deviations.shape[1])
+        # From last visits to first ones: min(t, t') is the time of the earlier of two.
+        for number in reversed(range(int(counts.max()))):
+            n_seen = int(np.sum(counts > number))
+            rows = starts[:n_seen] + number
+            here = deviations[rows]
+            timed = times[rows].astype(here.dtype)[:, None] * here
+            products += [
+                np.einsum("nl,nl->l", here, later[:n_seen]),
+                np.einsum("nl,nl->l", timed, timed_total[:n_seen]),
+                np.einsum("nl,nl->l", timed, later[:n_seen]),
             ]
-        )
-        return cls(products, np.sum(squared, axis=0))
+            squares += np.einsum("nl,nl->l", here, here)
+            later[:n_seen] += here
+            timed_total[:n_seen] += timed
+        return cls(products, squares)
 
 
 def fit_kernel(
@@ -150,16 +190,14 @@ def fit_kernel(
     if shares is not None:
         products = products / np.maximum(shares, 1e-3) ** 2
         squares = squares / np.maximum(shares, 1e-3)
-    starts = timeline.starts
     gram, diagonal = np.zeros((3, 3)), np.zeros(3)
-    for first, last in zip(starts, np.append(starts[1:], len(times)), strict=True):
-        own = times[first:last]
-        one, other = np.triu_indices(len(own), 1)
-        basis = np.stack(
-            [np.ones(len(one)), own[one] * own[other], np.minimum(own[one], own[other])]
-        )
+    counts = timeline.n_visits_of_subject
+    for count in np.unique(counts):
+        own = times[timeline.starts[counts == count][:, None] + np.arange(count)]
+        one, other = (own[:, visits] for visits in np.triu_indices(count, 1))
+        basis = np.stack([np.ones_like(one), one * other, np.minimum(one, other)]).reshape(3, -1)
         gram += basis @ basis.T
-        diagonal += [len(own), np.sum(own**2), np.sum(own)]
+        diagonal += [own.size, np.sum(own**2), np.sum(own)]
     n_visits, n_channels = len(times), len(squares)
     variance = squares / n_visits
     if gram[0, 0] == 0:  # nobody was seen twice: half of what is seen is taken to last

@@ -2,41 +2,63 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from braindive.cohort import Cohort
-from braindive.measurements import Unit
-from braindive.model.arrays import Array
+from braindive.measurements import Block, Measurements
+from braindive.model.arrays import Array, BoolArray
 from braindive.model.timeline import Timeline
 from braindive.prediction.course import Course
+from braindive.prediction.deviations import Deviations, overlap, solve_scores
 from braindive.prediction.kernel import Kernel, Moments, fit_kernel
-from braindive.prediction.personal import (
-    PersonalModel,
-    learn_beliefs,
-    project,
-    sample_step,
-    standard_blocks,
-)
+from braindive.prediction.personal import PersonalModel, alike, learn_beliefs
 
 # Subjects from whose deviations spatial components are found, and most components.
 _ENOUGH_SUBJECTS = 400
 _MOST_COMPONENTS = 10
 _SUBJECTS_PER_COMPONENT = 10
+# Values in the sample of vertices from which components are told apart, and in the part of it
+# from which beliefs are learnt; and the fewest and most vertices in the latter.
+_SAMPLE = 2**23
+_PART = 2**19
+_VERTICES = (200, 2000)
+_NOTHING = Kernel(np.array([1.0, 0.0, 0.0]), np.zeros(0), np.zeros(0))
 
 
-def learn_personal(
-    cohort: Cohort, unit: Unit, responsibilities: Array, timeline: Timeline, course: Course
-) -> PersonalModel:
-    """Learn everything that prediction needs; a few passes over the values.
+@dataclass(frozen=True)
+class Sample:
+    """Evenly spaced vertices, whose values are kept in memory.
 
     Parameters
     ----------
-    cohort : Cohort
-        The training cohort.
-    unit : Unit
-        Standard unit of the values.
+    vertices : (n_sample,) int
+        Which.
+    values : (n_visits, n_sample)
+        Values less their means in standard units, 0 where not observed.
+    observed : (n_visits, n_sample) bool
+        Where there are values.
+    """
+
+    vertices: Array
+    values: Array
+    observed: BoolArray
+
+    def thinned(self, most: int) -> Sample:
+        """Return about so many of them."""
+        every = slice(None, None, max(1, len(self.vertices) // most))
+        return Sample(self.vertices[every], self.values[:, every], self.observed[:, every])
+
+
+def learn_personal(
+    measurements: Measurements, responsibilities: Array, timeline: Timeline, course: Course
+) -> PersonalModel:
+    """Learn everything that prediction needs, in four reads of the values.
+
+    Parameters
+    ----------
+    measurements : Measurements
+        Of the training cohort.
     responsibilities : (n_vertices, n_clusters)
         z_lk.
     timeline : Timeline
@@ -44,130 +66,123 @@ def learn_personal(
     course : Course
         Of all its visits in canonical order, as seen from all but each subject's last visit.
     """
-    means, rates, shares = _levels(cohort, unit, timeline)
-    columns = course.columns(np.zeros((3, 1, 1)))
-    n_vertices = len(means)
-    nothing = Kernel(np.array([1.0, 0.0, 0.0]), np.zeros(0), np.zeros(0))
+    n_visits, n_vertices = measurements.n_visits, measurements.n_vertices
+    means, shares = measurements.means, measurements.counts / n_visits
+    rates, sample = _glance(measurements, timeline, shares)
+    centres = course.columns(np.zeros((3, 1, 1))).mean(axis=1, keepdims=True)
     model = PersonalModel(
         means,
         rates,
-        columns.mean(axis=1, keepdims=True),
+        centres,
         np.array([1.0, 1.0, 0.0]),
         np.zeros((n_vertices, 0)),
-        nothing,
-        nothing,
+        _NOTHING,
+        _NOTHING,
         1.0,
     )
     loadings = np.column_stack([responsibilities, rates])
-    step = sample_step(n_vertices)
-    # First beliefs from a sample of vertices, each by itself.
-    _, sample = project(cohort, unit, model, loadings, model.fixed(course))
-    observed = ~np.isnan(sample)
-    sample = np.where(observed, sample, 0.0)
-    thin = replace(model, components=model.components[::step])
+
+    # First beliefs from few vertices, each by itself.
+    part = sample.thinned(int(np.clip(_PART // n_visits, *_VERTICES)))
     for _ in range(2):
-        deviations = (sample - thin.fixed(course) @ loadings[::step].T) * observed
-        moments = Moments.of(timeline, course.since, deviations)
-        kernel = fit_kernel(timeline, course.since, moments, shares[::step])
-        thin = replace(thin, vertex_kernel=kernel)
-        thin = _believe(thin, timeline, course, sample, observed, loadings[::step], None)
-    model = replace(model, beliefs=thin.beliefs)
+        rest = (part.values - model.fixed(course) @ loadings[part.vertices].T) * part.observed
+        moments = Moments.of(timeline, course.since, rest)
+        kernel = fit_kernel(timeline, course.since, moments, shares[part.vertices])
+        model = _believe(replace(model, vertex_kernel=kernel), timeline, course, part, loadings)
 
-    components, kernel = _components(cohort, unit, model, loadings, timeline, course)
+    turn, kernel = _persons(model, sample, loadings, timeline, course)
+    deviations = Deviations(measurements, means, model.fixed(course), loadings)
+    components, scores = _components(deviations, turn)
     model = replace(model, components=components, component_kernel=kernel)
-    fixed = model.fixed(course)
-    scores, _ = project(cohort, unit, model, loadings, fixed)
-    model = replace(
-        model, vertex_kernel=_rest(cohort, unit, model, loadings, timeline, course, scores, shares)
+
+    rest = deviations.beyond(scores, components)
+    parts = list(rest.map(lambda _, block: Moments.of(timeline, course.since, block)))
+    moments = Moments(
+        np.concatenate([one.products for one in parts], axis=1),
+        np.concatenate([one.squares for one in parts]),
     )
-    thin = replace(
-        model,
-        components=components[::step],
-        vertex_kernel=model.vertex_kernel.at(slice(None, None, step)),
-    )
+    kernel = fit_kernel(timeline, course.since, moments, shares)
+    thin = replace(model, vertex_kernel=kernel.at(part.vertices))
     # Scores of the values themselves, and of each column of the course.
-    parts = loadings.T @ components
-    by_column = model.beliefs[:, None, None] * (course.columns(model.centres) @ parts)
-    own = scores + by_column.sum(axis=0)
-    series = np.concatenate([own[None], course.columns(model.centres) @ parts])
-    thin = _believe(thin, timeline, course, sample, observed, loadings[::step], series)
-    return replace(model, beliefs=thin.beliefs, inflation=thin.inflation)
+    columns = course.columns(centres) @ (loadings.T @ components)
+    own = scores + np.tensordot(model.beliefs, columns, axes=1)
+    series = np.concatenate([own[None], columns])
+    thin = _believe(thin, timeline, course, part, loadings, series)
+    return replace(model, vertex_kernel=kernel, beliefs=thin.beliefs, inflation=thin.inflation)
 
 
-def _levels(cohort: Cohort, unit: Unit, timeline: Timeline) -> tuple[Array, Array, Array]:
-    """Mean and mean rate of change of every vertex, and the share of visits that show it."""
-    means, rates = np.zeros(cohort.n_vertices), np.zeros(cohort.n_vertices)
-    shares = np.ones(cohort.n_vertices)
-    power = max(float(timeline.times @ timeline.times), 1e-12)
-    for where, values, observed in standard_blocks(cohort, unit):
-        if observed is None:
-            means[where] = values.mean(axis=0, dtype=float)
-            rates[where] = timeline.times @ values / power
-        else:
-            counts = np.maximum(observed.sum(axis=0), 1)
-            means[where] = np.where(observed, values, 0.0).sum(axis=0, dtype=float) / counts
-            above = np.where(observed, values - means[where], 0.0)
-            shares[where] = counts / len(values)
-            rates[where] = timeline.times @ above / (power * shares[where])
-    return means, rates, shares
+def _glance(measurements: Measurements, timeline: Timeline, shares: Array) -> tuple[Array, Sample]:
+    """Mean rate of change of every vertex, and a sample of vertices."""
+    n_visits, n_vertices = measurements.n_visits, measurements.n_vertices
+    unit, means, dtype = measurements.unit, measurements.means, measurements.dtype
+    rates = np.empty(n_vertices)
+    power = max(float(timeline.times @ timeline.times), 1e-12) * np.maximum(shares, 1e-12)
+    step = max(1, n_vertices // max(_SAMPLE // n_visits, _VERTICES[1]))
+    vertices = np.arange(0, n_vertices, step)
+    values = np.empty((n_visits, len(vertices)), dtype=dtype)
+    times = timeline.times.astype(dtype)
+
+    def look(block: Block) -> None:
+        where = block.where
+        above = times @ measurements.deviations(block) / unit.scale
+        rates[where] = above / power[where]
+        first, last = np.searchsorted(vertices, (where.start, where.stop))
+        own = vertices[first:last]
+        standard = (block.values[:, own - where.start] - dtype.type(unit.offset)) / unit.scale
+        values[:, first:last] = standard - means[own]
+
+    for _ in measurements.map_blocks(look):
+        pass
+    observed = ~np.isnan(values)
+    return rates, Sample(vertices, np.where(observed, values, 0), observed)
 
 
-def _components(
-    cohort: Cohort,
-    unit: Unit,
-    model: PersonalModel,
-    loadings: Array,
-    timeline: Timeline,
-    course: Course,
+def _persons(
+    model: PersonalModel, sample: Sample, loadings: Array, timeline: Timeline, course: Course
 ) -> tuple[Array, Kernel]:
-    """Leading spatial components of people's mean deviations, and how they persist.
+    """Combinations of visits whose mean deviations are spatial components, and how these persist.
 
     The variances come from people who had no part in finding the components: two halves judge
     each other's, so that noise that happens to look like a component is not believed.
+
+    Returns
+    -------
+    turn : (n_visits, n_components)
+        Components are deviations' @ turn.
+    kernel : Kernel
+        Of the components' scores.
     """
-    n_subjects = timeline.n_subjects
+    n_subjects, of_visit = timeline.n_subjects, timeline.subject_of_visit
     number = min(_MOST_COMPONENTS, n_subjects // _SUBJECTS_PER_COMPONENT)
+    if not number:
+        return np.zeros((len(of_visit), 0)), _NOTHING
     chosen = np.unique(np.linspace(0, n_subjects - 1, _ENOUGH_SUBJECTS).astype(int))
-    visits = np.flatnonzero(np.isin(timeline.subject_of_visit, chosen))
-    part = Timeline.from_times(
-        np.searchsorted(chosen, timeline.subject_of_visit[visits]), timeline.times[visits], 1.0
-    )
-    counts = part.n_visits_of_subject[:, None]
-    fixed = model.fixed(course)[visits]
-
-    def deviations_of(where: slice, values: Array) -> Array:
-        deviations = values[visits] - model.means[where] - fixed @ loadings[where].T
-        return np.asarray(np.nan_to_num(deviations, copy=False))
-
-    gram = np.zeros((len(visits), len(chosen)))
-    for where, values, _ in standard_blocks(cohort, unit):
-        deviations = deviations_of(where, values)
-        gram += deviations @ (part.by_subject(deviations) / counts).T
-    between = part.by_subject(gram) / counts  # people x people
+    dtype = sample.values.dtype
+    weights = loadings[sample.vertices].astype(dtype)
+    deviations = (sample.values - model.fixed(course).astype(dtype) @ weights.T) * sample.observed
+    # Lengths as if all vertices were in the sample.
+    deviations *= dtype.type(np.sqrt(len(loadings) / len(sample.vertices)))
+    people = timeline.by_subject(deviations)[chosen]
+    people /= timeline.n_visits_of_subject[chosen, None].astype(dtype)
+    between = (people @ people.T).astype(float)
 
     persistent, noise, shapes = [], [], []
     halves = np.arange(len(chosen)) % 2 == 0
-    for half in (halves, ~halves) if number else ():
+    for half in (halves, ~halves):
         turn = _leading(between[np.ix_(half, half)], number)
-        judged = np.isin(part.subject_of_visit, np.flatnonzero(~half))
-        scores = gram[judged][:, half] @ turn
-        judges = np.cumsum(~half) - 1
-        own = Timeline.from_times(judges[part.subject_of_visit[judged]], part.times[judged], 1.0)
-        since = course.since[visits][judged]
+        judged = np.flatnonzero(np.isin(of_visit, chosen[~half]))
+        scores = (deviations[judged] @ (people[half].T @ turn.astype(dtype))).astype(float)
+        own = Timeline.from_times(
+            np.searchsorted(chosen[~half], of_visit[judged]), timeline.times[judged], 1.0
+        )
+        since = course.since[judged]
         kernel = fit_kernel(own, since, Moments.of(own, since, scores))
         persistent.append(kernel.persistent)
         noise.append(kernel.noise)
         shapes.append(kernel.shape)
-    if not number:
-        return np.zeros((cohort.n_vertices, 0)), Kernel(
-            np.array([1.0, 0.0, 0.0]), np.zeros(0), np.zeros(0)
-        )
-    turn = _leading(between, number)
-    components = np.empty((cohort.n_vertices, number), dtype=np.float32)
-    for where, values, _ in standard_blocks(cohort, unit):
-        means = part.by_subject(deviations_of(where, values)) / counts
-        components[where] = means.T @ turn
-    return components, Kernel(
+    mean = np.zeros((n_subjects, number))
+    mean[chosen] = _leading(between, number) / timeline.n_visits_of_subject[chosen, None]
+    return mean[of_visit], Kernel(
         np.mean(shapes, axis=0), np.mean(persistent, axis=0), np.mean(noise, axis=0)
     )
 
@@ -181,86 +196,76 @@ def _leading(gram: Array, number: int) -> Array:
     )
 
 
-def _rest(
-    cohort: Cohort,
-    unit: Unit,
-    model: PersonalModel,
-    loadings: Array,
-    timeline: Timeline,
-    course: Course,
-    scores: Array,
-    shares: Array,
-) -> Kernel:
-    """Kernel of what the components leave over, vertex by vertex."""
-    fixed = model.fixed(course)
-    products, squares = [], []
-    for where, values, _ in standard_blocks(cohort, unit):
-        deviations = values - model.means[where] - fixed @ loadings[where].T
-        deviations -= scores @ model.components[where].T
-        moments = Moments.of(timeline, course.since, np.nan_to_num(deviations, copy=False))
-        products.append(moments.products)
-        squares.append(moments.squares)
-    moments = Moments(np.concatenate(products, axis=1), np.concatenate(squares))
-    return fit_kernel(timeline, course.since, moments, shares)
+def _components(deviations: Deviations, turn: Array) -> tuple[Array, Array]:
+    """Orthonormal components of all vertices, and the visits' scores on them."""
+    measurements, number = deviations.measurements, turn.shape[1]
+    components = np.zeros((measurements.n_vertices, number), dtype=measurements.dtype)
+    if not number:
+        return components, np.zeros((len(turn), 0))
+    turn = turn.astype(measurements.dtype)
+
+    def find(block: Block, values: Array) -> tuple[Array, Array | None]:
+        components[block.where] = own = values.T @ turn
+        return values @ own, overlap(block, own)
+
+    found = list(deviations.map(find))
+    # Found on a sample, they are nearly orthonormal; the nearest ones that are: C (C'C)^-1/2.
+    values, vectors = np.linalg.eigh((components.T @ components).astype(float))
+    root = (vectors / np.sqrt(np.maximum(values, 1e-9 * values[-1]))) @ vectors.T
+    straight = ((sums @ root, None if seen is None else root @ seen @ root) for sums, seen in found)
+    scores = solve_scores(straight, len(turn), number)
+    return components @ root.astype(components.dtype), scores
 
 
 def _believe(
     model: PersonalModel,
     timeline: Timeline,
     course: Course,
-    sample: Array,
-    observed: Array,
+    sample: Sample,
     loadings: Array,
-    series: Array | None,
+    series: Array | None = None,
 ) -> PersonalModel:
     """Learn beliefs and the inflation of variances by predicting each subject's last visit.
 
     Parameters
     ----------
     model : PersonalModel
-        Restricted to the sample of vertices.
-    sample, observed : (n_visits, n_sample)
-        Values less their means, 0 where not observed.
-    loadings : (n_sample, K + 1)
+        With the kernel of the vertices of the sample.
+    sample : Sample
+        Some vertices.
+    loadings : (n_vertices, K + 1)
         Responsibilities and rates.
-    series : (4, n_visits, n_components) or None
+    series : (4, n_visits, n_components), optional
         Component scores of the values and of the three columns of the course.
     """
-    counts = timeline.n_visits_of_subject
-    columns = course.columns(model.centres)
+    columns = course.columns(model.centres) @ loadings[sample.vertices].T
+    paths = np.concatenate([sample.values[None], columns])
+    parts, wide = model.components[sample.vertices], model.component_kernel
+    last = timeline.starts + timeline.n_visits_of_subject - 1
+    returned = np.flatnonzero(timeline.n_visits_of_subject > 1)
     innovations, regressors, variances = [], [], []
-    for first, count in zip(timeline.starts, counts, strict=True):
-        if count < 2:
-            continue
-        own, last = slice(first, first + count - 1), first + count - 1
-        paths = np.concatenate(
-            [sample[None, first : last + 1], columns[:, first : last + 1] @ loadings.T]
-        )
-        kernel, target = model.vertex_kernel, course.since[last : last + 1]
-        known, past = observed[own], course.since[own]
-        if series is None:
-            expected, left = kernel.expect(past, paths[:, :-1] * known, target, known)
-            variance = left[0] + kernel.noise
-        else:
-            parts, shared = model.components, series[:, own]
-            rest = (paths[:, :-1] - shared @ parts.T) * known
-            expected, left = kernel.expect(past, rest, target, known)
-            wide, doubt = model.component_kernel.expect(past, shared, target)
-            expected = expected + wide @ parts.T
-            variance = left[0] + kernel.noise
-            variance = variance + parts**2 @ (doubt[0] + model.component_kernel.noise)
-        new = (paths[:, -1] - expected[:, 0])[:, observed[last]]
+    for group, rows in alike(timeline, returned):
+        final, past = last[returned[group]], rows[:, :-1]
+        times = course.since[past], course.since[final]
+        seen, rest = sample.observed[past], paths[:, past]
+        if series is not None:
+            rest = rest - series[:, past] @ parts.T
+        outlook = model.vertex_kernel.outlook(*times)
+        expected, left = model.vertex_kernel.expect(outlook, rest * seen, seen)
+        variance = left + model.vertex_kernel.noise
+        if series is not None:
+            shared, doubt = wide.expect(wide.outlook(*times), series[:, past])
+            expected = expected + shared @ parts.T
+            variance = variance + (doubt + wide.noise) @ (parts**2).T
+        kept = sample.observed[final]
+        new = (paths[:, final] - expected)[:, kept]
         innovations.append(new[0])
         regressors.append(new[1:])
-        variances.append(variance[observed[last]])
-    if len(innovations) < 3:
+        variances.append(variance[kept])
+    if len(returned) < 3:
         return model
-    new, by, variance = (
-        np.concatenate(innovations),
-        np.concatenate(regressors, axis=1),
-        np.concatenate(variances),
-    )
-    beliefs = learn_beliefs(new, by)
-    left = new - beliefs @ by
-    inflation = float(np.mean(left**2) / np.mean(variance))
+    innovation, by = np.concatenate(innovations), np.concatenate(regressors, axis=1)
+    beliefs = learn_beliefs(innovation, by)
+    left = innovation - beliefs @ by
+    inflation = float(np.mean(left**2) / np.mean(np.concatenate(variances)))
     return replace(model, beliefs=beliefs, inflation=inflation)

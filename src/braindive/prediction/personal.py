@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import lsq_linear
 
-from braindive.blocks import vertex_blocks
-from braindive.cohort import Cohort
-from braindive.measurements import Unit
-from braindive.model.arrays import Array, BoolArray, IntArray
+from braindive.measurements import Block, Measurements
+from braindive.model.arrays import Array, IntArray
 from braindive.model.timeline import Timeline
 from braindive.prediction.course import Course
+from braindive.prediction.deviations import Deviations
 from braindive.prediction.kernel import Kernel
 
 
@@ -58,123 +57,87 @@ class PersonalModel:
 
     def predict(
         self,
-        history: Cohort,
-        unit: Unit,
+        history: Measurements,
         responsibilities: Array,
         timeline: Timeline,
         past: Course,
         future: Course,
-    ) -> tuple[Array, Array]:
-        """Expected values of visits and their variances, in standard units.
+        variances: bool = True,
+    ) -> tuple[Array, Array | None]:
+        """Expected values of visits, and their variances if wanted, in standard units.
 
         Parameters
         ----------
-        history : Cohort
+        history : Measurements
             What is known of the subjects.
-        unit : Unit
-            Standard unit.
         responsibilities : (n_vertices, n_clusters)
             z_lk.
         timeline : Timeline
             Of the history.
         past, future : Course
             Of the history's visits in canonical order, and of the visits to predict.
+        variances : bool
+            Whether to return variances too.
 
         Returns
         -------
         expected, variances : (n_visits, n_vertices)
         """
         loadings = np.column_stack([responsibilities, self.rates])
-        before, after = self.fixed(past), self.fixed(future)
-        scores, _ = project(history, unit, self, loadings, before)
-        dtype = history._stored.dtype
+        deviations = Deviations(history, self.means, self.fixed(past), loadings)
+        scores = deviations.project(self.components)
+        dtype, after = history.dtype, self.fixed(future)
         out = np.empty((len(after), len(self.means)), dtype=dtype)
-        variances = np.empty_like(out)
-        rows = people(timeline, future.subject_of_visit)
-        shared = [
-            self.component_kernel.expect(past.since[own], scores[own], future.since[wanted])
-            for own, wanted in rows
-        ]
-        for where, values, observed in standard_blocks(history, unit):
-            weights, parts = loadings[where], self.components[where]
-            deviations = values - self.means[where] - before @ weights.T
-            deviations -= scores @ parts.T
-            if observed is not None:
-                np.copyto(deviations, 0.0, where=~observed)
-            kernel = self.vertex_kernel.at(where)
-            component_noise = parts**2 @ self.component_kernel.noise
-            for (own, wanted), (expected, doubt) in zip(rows, shared, strict=True):
-                seen = None if observed is None else observed[own]
-                rest, left = kernel.expect(
-                    past.since[own], deviations[own], future.since[wanted], seen
-                )
-                course = self.means[where] + after[wanted] @ weights.T
-                out[wanted, where] = course + expected @ parts.T + rest
-                spread = left + kernel.noise + doubt @ (parts**2).T + component_noise
-                variances[wanted, where] = self.inflation * spread
-        return out, variances
+        spread = np.empty_like(out) if variances else None
+        # Of each group of visits: their rows, and what to expect of the components.
+        groups = []
+        for wanted, rows in alike(timeline, future.subject_of_visit):
+            times = past.since[rows], future.since[wanted]
+            wide, own = self.component_kernel, self.vertex_kernel
+            shared = wide.expect(wide.outlook(*times), scores[rows])
+            groups.append((wanted, rows, own.outlook(*times), *shared))
+
+        def predict(block: Block, rest: Array) -> None:
+            where = block.where
+            parts, kernel = self.components[where], self.vertex_kernel.at(where)
+            weights = np.column_stack([self.means[where], loadings[where], parts]).astype(dtype).T
+            for wanted, rows, outlook, expected, doubt in groups:
+                seen = None if block.observed is None else block.observed[rows]
+                own, left = kernel.expect(outlook, rest[rows], seen)
+                ones = np.ones((len(wanted), 1))
+                course = np.column_stack([ones, after[wanted], expected]).astype(dtype)
+                own += course @ weights
+                out[wanted, where] = own
+                if spread is not None:
+                    wide = (doubt + self.component_kernel.noise) @ (parts**2).T
+                    spread[wanted, where] = self.inflation * (left + kernel.noise + wide)
+
+        for _ in deviations.beyond(scores, self.components).map(predict):
+            pass
+        return out, spread
 
 
-def standard_blocks(cohort: Cohort, unit: Unit) -> Iterator[tuple[slice, Array, BoolArray | None]]:
-    """Blocks of vertices in standard units, visits in canonical order."""
-    order = cohort.canonical_order
-    for where, block in vertex_blocks(cohort):
-        values = (block[order] - block.dtype.type(unit.offset)) / block.dtype.type(unit.scale)
-        yield where, values, ~np.isnan(values) if cohort.has_missing else None
-
-
-def people(timeline: Timeline, targets: IntArray) -> list[tuple[slice, IntArray]]:
-    """Visits of the history, and visits to predict, of each subject that has any to predict."""
-    starts = np.append(timeline.starts, len(timeline.times))
-    order = np.argsort(targets, kind="stable")
-    bounds = np.searchsorted(targets[order], np.arange(timeline.n_subjects + 1))
-    return [
-        (slice(starts[i], starts[i + 1]), order[bounds[i] : bounds[i + 1]])
-        for i in range(timeline.n_subjects)
-        if bounds[i + 1] > bounds[i]
-    ]
-
-
-def project(
-    cohort: Cohort, unit: Unit, model: PersonalModel, loadings: Array, fixed: Array
-) -> tuple[Array, Array]:
-    """Scores of the deviations on the components, and deviations of a sample of vertices.
+def alike(timeline: Timeline, targets: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+    """Visits to predict in groups whose subjects have as many visits in the history.
 
     Parameters
     ----------
-    loadings : (n_vertices, K + 1)
-        Responsibilities and rates.
-    fixed : (n_visits, K + 1)
-        The course, as in `PersonalModel.fixed`.
+    timeline : Timeline
+        Of the history.
+    targets : (n,) int
+        Subject of each visit to predict.
 
-    Returns
-    -------
-    scores : (n_visits, n_components)
-    sample : (n_visits, about 2000)
-        Every so many-th vertex's value less its mean, NaN where not observed.
+    Yields
+    ------
+    wanted : (n_group,)
+        Which of the visits to predict.
+    rows : (n_group, n_history)
+        Visits of their subjects in the history.
     """
-    n_components = model.components.shape[1]
-    scores: Array = np.zeros((len(fixed), n_components))
-    seen = np.zeros((len(fixed), n_components, n_components))
-    step, sample = sample_step(cohort.n_vertices), []
-    for where, values, observed in standard_blocks(cohort, unit):
-        deviations = values - model.means[where]
-        sample.append(deviations[:, (-where.start) % step :: step].astype(float))
-        deviations = deviations - fixed @ loadings[where].T
-        parts = model.components[where]
-        if observed is not None:
-            np.copyto(deviations, 0.0, where=~observed)
-            squares = (parts[:, :, None] * parts[:, None, :]).reshape(len(parts), -1)
-            seen += (observed.astype(float) @ squares).reshape(seen.shape)
-        scores += deviations @ parts
-    if cohort.has_missing and n_components:
-        scores = np.linalg.solve(seen + 1e-6 * np.eye(n_components), scores[:, :, None])[:, :, 0]
-    return scores, np.concatenate(sample, axis=1)
-
-
-def sample_step(n_vertices: int, most: int = 2000) -> int:
-    """Take every so many-th vertex where a sample of them is enough."""
-    return max(1, n_vertices // most)
+    counts = timeline.n_visits_of_subject[targets]
+    for count in np.unique(counts):
+        wanted = np.flatnonzero(counts == count)
+        yield wanted, timeline.starts[targets[wanted]][:, None] + np.arange(count)
 
 
 def learn_beliefs(innovations: Array, regressors: Array) -> Array:
