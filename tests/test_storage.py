@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import zarr
 
-from braindive.distributed import Window
 from braindive.errors import ReadError
 from braindive.measurements import Measurements
-from braindive.storage import MappedChunks, mapped, read_columns
+from braindive.storage import MappedChunks, Window, mapped, read_columns
 
 
 @pytest.fixture

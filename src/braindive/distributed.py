@@ -1,17 +1,19 @@
 """The products of the values on a Dask cluster.
 
 Each part of the vertices lives on a worker as ordinary `Measurements`. What travels for a pass
-are the curves and the neighbours' field on the way out, and log-densities, responsibilities and
-pooled sums on the way back. The M-step and the spatial strength stay with the caller.
+are the curves and the neighbours' field on the way out, and distances to the curves and pooled
+sums, added up on each worker, on the way back. The M-step and the spatial strength stay with the
+caller.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,62 +26,18 @@ from braindive.measurements import (
     one_thread_per_product,
 )
 from braindive.model.arrays import Array, IntArray
-from braindive.storage import block_width, mapped
+from braindive.storage import MemoryMap, Window, block_width, mapped
+
+Results = tuple[tuple[Array, ...], tuple[Array, ...]]
+"""What a step finds for every vertex, and sums over the vertices."""
 
 # Values in one part: small enough that a lost part is soon read again.
 _PART_BYTES = 2**28
 # How often an operation is repeated when workers take its inputs with them.
 _TRIES = 5
-# First pause before that, in seconds.
+# First pause before that, and how long to wait for a worker where there is none, in seconds.
 _PAUSE = 0.5
-
-
-@dataclass(frozen=True)
-class Window:
-    """Some columns of an array that is read where it lies."""
-
-    values: Any
-    start: int
-    stop: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return (self.values.shape[0], self.stop - self.start)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the values."""
-        return np.dtype(self.values.dtype)
-
-    def __getitem__(self, key: tuple[Any, slice]) -> Array:
-        rows, columns = key
-        begin, end, _ = columns.indices(self.stop - self.start)
-        return np.asarray(self.values[rows, self.start + begin : self.start + end])
-
-    def read_ahead(self, where: slice) -> None:
-        """Have the disk fetch what will be read soon, where the values can do so."""
-        if hasattr(self.values, "read_ahead"):
-            self.values.read_ahead(slice(self.start + where.start, self.start + where.stop))
-
-
-@dataclass(frozen=True)
-class MemoryMap:
-    """Where a memory map lies, so that a worker opens it instead of receiving its contents."""
-
-    filename: str
-    dtype: str
-    shape: tuple[int, ...]
-    offset: int
-
-    @classmethod
-    def of(cls, values: np.memmap[Any, Any]) -> MemoryMap:
-        """Describe a memory map."""
-        return cls(str(values.filename), values.dtype.str, values.shape, int(values.offset))
-
-    def open(self) -> Any:
-        """Open it for reading."""
-        return np.memmap(self.filename, self.dtype, "r", self.offset, self.shape)
+_WAIT = 300
 
 
 @dataclass(frozen=True)
@@ -110,7 +68,9 @@ class Source:
     block_size: int
 
     def load(self) -> Measurements:
-        """Open the part, and hold it in memory if that was asked for."""
+        """Open the part on a worker, and hold it in memory if that was asked for."""
+        from distributed import get_worker
+
         order, values = self.order, self.values
         if isinstance(values, MemoryMap):
             values = values.open()
@@ -122,7 +82,11 @@ class Source:
         if self.persist and order is not None:
             values, order = values[order], None
         return Measurements(
-            values, order=order, missing=self.missing, n_jobs=1, block_size=self.block_size
+            values,
+            order=order,
+            missing=self.missing,
+            n_jobs=get_worker().state.nthreads,
+            block_size=self.block_size,
         )
 
 
@@ -145,12 +109,14 @@ class DistributedMeasurements:
         self, client: Any, sources: Sequence[Source], n_visits: int, unit: Unit | None = None
     ) -> None:
         self._client = client
+        self._address = client.scheduler.address
         self._sources = list(sources)
         self._given_unit = unit
         self.missing = any(source.missing for source in sources)
         self.n_visits = n_visits
         self.n_vertices = sources[-1].where.stop
-        self._parts: list[Any] = []
+        self._parts: dict[int, Any] = {}
+        self._home_of_part: dict[int, str] = {}
 
     @classmethod
     def spread(
@@ -182,11 +148,8 @@ class DistributedMeasurements:
         block = block_width(n_visits, n_vertices, values.dtype.itemsize)
         if hasattr(values, "chunks"):
             block = max(block // values.chunks[1], 1) * values.chunks[1]
-        n_parts = max(2 * n_threads, -(-n_bytes // _PART_BYTES))
-        width = max(n_vertices // n_parts // block, 1) * block
         sources = []
-        for start in range(0, n_vertices, width):
-            where = slice(start, min(start + width, n_vertices))
+        for where in _cut(n_vertices, block, n_threads, -(-n_bytes // _PART_BYTES)):
             part = values[:, where] if in_memory else whole
             sources.append(Source(part, where, order, missing, persist, block))
         return cls(client, sources, n_visits, unit)
@@ -194,8 +157,7 @@ class DistributedMeasurements:
     @cached_property
     def summary(self) -> tuple[Array, Array, Array]:
         """Count, mean and sum of squared deviations of each vertex, in the unit of the values."""
-        parts = self._run("summary")
-        counts, means, energies = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        counts, means, energies = self._run("summary")[0]
         return counts, means, energies
 
     @cached_property
@@ -226,94 +188,203 @@ class DistributedMeasurements:
 
     def project(self, curves: Array) -> Array:
         """Squared distance of every vertex to every curve; see `Measurements.project`."""
-        return _stack(self._run("project", shared=(curves,)))
+        return self._run("project", (curves,))[0][0]
 
     def pool(self, responsibilities: Array) -> tuple[Array, Array]:
         """Sums over the vertices of each cluster; see `Measurements.pool`."""
-        return _add(self._run("pool", split=(responsibilities,)))
+        _, (sums, weights) = self._run("pool", split=responsibilities)
+        return sums, self._of_every_visit(weights)
 
     def sweep(
         self, curves: Array, assign: Assign, field: Array | None = None
     ) -> tuple[Array, Array, Array, Array]:
         """Project, assign and pool in one read of the values; see `Measurements.sweep`."""
-        parts = self._run("sweep", shared=(curves, assign), split=(field,))
-        densities, responsibilities = (_stack([part[i] for part in parts]) for i in (0, 1))
-        return densities, responsibilities, *_add([part[2:] for part in parts])
+        (distances,), (sums, weights) = self._run("sweep", (curves, assign), field)
+        # Assigned once more here: sending what the workers found would double the traffic.
+        densities, responsibilities = assign(distances, self.counts, field)
+        return densities, responsibilities, sums, self._of_every_visit(weights)
 
     def features(self, directions: Array) -> Array:
         """Level and directions of every vertex; see `Measurements.features`."""
-        return _stack(self._run("features", shared=(directions,)))
+        return self._run("features", (directions,))[0][0]
 
     def sum_residuals(self, curves: Array, responsibilities: Array, power: int) -> Array:
         """Sums of residuals, one at a time; see `Measurements.sum_residuals`."""
-        return np.sum(
-            self._run("sum_residuals", shared=(curves,), split=(responsibilities,), last=(power,)),
-            axis=0,
-        )
+        return self._run("sum_residuals", (curves, power), responsibilities)[1][0]
 
-    def _run(
-        self,
-        method: str,
-        shared: tuple[Any, ...] = (),
-        split: tuple[Array | None, ...] = (),
-        last: tuple[Any, ...] = (),
-    ) -> list[Any]:
-        """Call a method of every part where it lives; begin again if workers were lost.
+    def _of_every_visit(self, weights: Array) -> Array:
+        """Weights of all visits; without holes they are those of the first."""
+        return np.broadcast_to(weights, (self.n_visits, weights.shape[1])).copy()
 
-        Work that was computed on a lost worker is done again by Dask itself. What was sent to it
-        from here is gone, and is sent again.
+    def _run(self, step: str, shared: tuple[Any, ...] = (), split: Array | None = None) -> Results:
+        """Take a step with every part where it lives; begin again if workers were lost.
+
+        Parameters
+        ----------
+        step : str
+            Name of one of `_STEPS`.
+        shared : tuple
+            What every worker needs.
+        split : (n_vertices, n_clusters) or None
+            Of which every worker needs the rows of its own vertices.
+
+        Returns
+        -------
+        arrays, totals : tuples
+            What was found for each vertex, and sums over them.
         """
-        unit = None if method == "summary" else self.unit
+        unit = None if step == "summary" else self.unit
         for attempt in range(_TRIES):
             futures: list[Any] = []
             try:
-                if not self._parts:
-                    self._parts = self._send_parts()
-                given = self._client.scatter(shared, hash=False) if shared else ()
-                for part, source in zip(self._parts, self._sources, strict=True):
-                    own = tuple(None if array is None else array[source.where] for array in split)
+                homes = self._place_parts()
+                for worker, numbers in homes.items():
+                    own = [
+                        None if split is None else split[self._sources[number].where]
+                        for number in numbers
+                    ]
+                    given = self._client.scatter([shared, own], workers=[worker], hash=False)
                     futures.append(
-                        self._client.submit(_call, part, unit, method, given, own, last, pure=False)
+                        self._client.submit(
+                            _take_step,
+                            step,
+                            [self._parts[number] for number in numbers],
+                            unit,
+                            *given,
+                            workers=[worker],
+                            allow_other_workers=True,
+                            pure=False,
+                        )
                     )
-                return list(self._client.gather(futures))
-            except _lost_errors() as error:
-                self._parts = []
+                return self._join(homes, self._client.gather(futures))
+            except Exception as error:
+                if not self._is_connected_again() and not isinstance(error, _lost_errors()):
+                    self._client.cancel(futures)
+                    raise
+                self._parts.clear()
                 if attempt == _TRIES - 1:
                     raise ClusterError(
                         f"workers were lost {_TRIES} times during one step ({error}); do they run "
                         "out of memory? Give them more, or use more of them."
                     ) from error
                 time.sleep(_PAUSE * 2**attempt)
-            except BaseException:
+            except KeyboardInterrupt:
                 self._client.cancel(futures)
                 raise
         raise AssertionError
 
-    def _send_parts(self) -> list[Any]:
-        return [
-            self._client.submit(
-                Source.load,
-                self._client.scatter(source, hash=False) if source.persist else source,
-                pure=False,
-                retries=2,
-            )
-            for source in self._sources
-        ]
+    def _is_connected_again(self) -> bool:
+        """Whether the scheduler was gone and is back; ends the fit if it does not come back."""
+        if self._client.status == "running":
+            return False
+        while self._client.status == "connecting":  # for as long as the client's timeout
+            time.sleep(_PAUSE)
+        if self._client.status == "running":
+            return True
+        raise ClusterError(
+            f"the Dask scheduler at {self._address} went away; start one, and the fit can go on "
+            "from its last checkpoint."
+        )
+
+    def _place_parts(self) -> dict[str, list[int]]:
+        """Parts of each worker: as they were, but for workers that are gone, late or overloaded.
+
+        A part that gets another home is read again from where the values are kept.
+        """
+        threads = _threads_of_workers(self._client)
+        most = {
+            worker: -(-len(self._sources) * number // sum(threads.values()))
+            for worker, number in threads.items()
+        }
+        homes: dict[str, list[int]] = {worker: [] for worker in threads}
+        homeless = []
+        for number in range(len(self._sources)):
+            home = self._home_of_part.get(number)
+            if number in self._parts and home in homes and len(homes[home]) < most[home]:
+                homes[home].append(number)
+            else:
+                homeless.append(number)
+        for number in homeless:
+            worker = min(homes, key=lambda each: (len(homes[each]) + 1) / threads[each])
+            homes[worker].append(number)
+            self._home_of_part[number] = worker
+            self._parts[number] = self._send_part(self._sources[number], worker)
+        return {worker: numbers for worker, numbers in homes.items() if numbers}
+
+    def _send_part(self, source: Source, worker: str) -> Any:
+        if source.persist:
+            source = self._client.scatter(source, workers=[worker], hash=False)
+        return self._client.submit(
+            Source.load, source, workers=[worker], allow_other_workers=True, pure=False, retries=2
+        )
+
+    def _join(self, homes: dict[str, list[int]], results: Sequence[Any]) -> Results:
+        """Put arrays of the parts in the order of the vertices, and add up the totals."""
+        by_part: dict[int, tuple[Array, ...]] = {}
+        for numbers, (arrays, _) in zip(homes.values(), results, strict=True):
+            by_part.update(zip(numbers, arrays, strict=True))
+        in_order = [by_part[number] for number in range(len(self._sources))]
+        totals = tuple(np.sum(each, axis=0) for each in zip(*(r[1] for r in results), strict=True))
+        return tuple(_stack(arrays) for arrays in zip(*in_order, strict=True)), totals
 
 
-def _call(
-    part: Measurements,
+def _sweep(part: Measurements, field: Array | None, curves: Array, assign: Assign) -> Results:
+    def keep_distances(distances: Array, counts: Array, near: Array | None) -> tuple[Array, Array]:
+        return distances, assign(distances, counts, near)[1]
+
+    distances, _, sums, weights = part.sweep(curves, keep_distances, field)
+    return (distances,), (sums, _short(part, weights))
+
+
+def _pool(part: Measurements, responsibilities: Array) -> Results:
+    sums, weights = part.pool(responsibilities)
+    return (), (sums, _short(part, weights))
+
+
+def _short(part: Measurements, weights: Array) -> Array:
+    """Weights to send: without holes they are the same at every visit."""
+    return weights if part.missing else weights[:1]
+
+
+_STEPS: dict[str, Callable[..., Results]] = {
+    "summary": lambda part, _: (part.summary, ()),
+    "project": lambda part, _, curves: ((part.project(curves),), ()),
+    "pool": _pool,
+    "sweep": _sweep,
+    "features": lambda part, _, directions: ((part.features(directions),), ()),
+    "sum_residuals": lambda part, z, *given: ((), (part.sum_residuals(given[0], z, given[1]),)),
+}
+
+
+def _take_step(
+    step: str,
+    parts: Sequence[Measurements],
     unit: Unit | None,
-    method: str,
-    shared: Sequence[Any],
-    split: tuple[Any, ...],
-    last: tuple[Any, ...],
-) -> Any:
-    """Run a method of a part on its worker."""
+    shared: tuple[Any, ...],
+    own: Sequence[Array | None],
+) -> tuple[list[tuple[Array, ...]], tuple[Array, ...]]:
+    """Take a step with all parts of a worker: the arrays of each part, and totals over them."""
+    arrays: list[tuple[Array, ...]] = []
+    totals: tuple[Array, ...] = ()
     with one_thread_per_product():
-        if unit is None:
-            return part.summary
-        return getattr(part.in_unit(unit), method)(*shared, *split, *last)
+        for part, mine in zip(parts, own, strict=True):
+            _ = part.summary  # is kept with the part from the first step on
+            found, sums = _STEPS[step](part.in_unit(unit) if unit else part, mine, *shared)
+            arrays.append(found)
+            totals = tuple(map(np.add, totals, sums)) if totals else sums
+    return arrays, totals
+
+
+def _threads_of_workers(client: Any) -> dict[str, int]:
+    """Threads of each worker that is there now; where there is none, wait for one."""
+    try:
+        client.wait_for_workers(1, timeout=_WAIT)
+    except TimeoutError as error:
+        raise ClusterError(
+            f"the Dask cluster has had no worker for {_WAIT} s; start one, and fit again."
+        ) from error
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    return {address: worker["nthreads"] for address, worker in workers.items()}
 
 
 def _lost_errors() -> tuple[type[BaseException], ...]:
@@ -325,13 +396,15 @@ def _lost_errors() -> tuple[type[BaseException], ...]:
     return (CancelledError, CommClosedError, FutureCancelledError, KilledWorker, TimeoutError)
 
 
+def _cut(n_vertices: int, block: int, n_threads: int, n_parts: int) -> list[slice]:
+    """Parts of whole blocks, of about the same size, and as many for each thread."""
+    n_parts = n_threads * max(-(-n_parts // n_threads), 2)
+    n_blocks = -(-n_vertices // block)
+    edges = np.unique(np.linspace(0, n_blocks, min(n_parts, n_blocks) + 1).round().astype(int))
+    stops = np.minimum(block * edges, n_vertices).tolist()
+    return [slice(start, stop) for start, stop in pairwise(stops)]
+
+
 def _stack(parts: Sequence[Array]) -> Array:
     """Join parts along the vertices, columns contiguous."""
-    return np.concatenate([part.T for part in parts], axis=1).T
-
-
-def _add(parts: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
-    """Add sums and weights in the order of the parts."""
-    sums = np.sum([part[0] for part in parts], axis=0)
-    weights = np.sum([part[1] for part in parts], axis=0)
-    return sums, weights
+    return np.concatenate([part.T for part in parts], axis=-1).T

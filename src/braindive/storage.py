@@ -10,6 +10,7 @@ import mmap
 import os
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,55 @@ class MappedChunks:
             # A kernel before 5.14, or a disk that fails: reading tells which.
             return np.fromfile(self._files[number], self.dtype, n_values).reshape(self.chunks)
         return np.frombuffer(chunk, self.dtype).reshape(self.chunks)
+
+
+@dataclass(frozen=True)
+class Window:
+    """Some columns of an array that is read where it lies."""
+
+    values: Any
+    start: int
+    stop: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return (self.values.shape[0], self.stop - self.start)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the values."""
+        dtype: np.dtype[Any] = self.values.dtype
+        return dtype
+
+    def __getitem__(self, key: tuple[Any, slice]) -> Array:
+        rows, columns = key
+        begin, end, _ = columns.indices(self.stop - self.start)
+        return np.asarray(self.values[rows, self.start + begin : self.start + end])
+
+    def read_ahead(self, where: slice) -> None:
+        """Have the disk fetch what will be read soon, where the values can do so."""
+        if hasattr(self.values, "read_ahead"):
+            self.values.read_ahead(slice(self.start + where.start, self.start + where.stop))
+
+
+@dataclass(frozen=True)
+class MemoryMap:
+    """Where a memory map lies, so that a worker opens it instead of receiving its contents."""
+
+    filename: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+    @classmethod
+    def of(cls, values: np.memmap[Any, Any]) -> MemoryMap:
+        """Describe a memory map."""
+        return cls(str(values.filename), values.dtype.str, values.shape, int(values.offset))
+
+    def open(self) -> Any:
+        """Open it for reading."""
+        return np.memmap(self.filename, self.dtype, "r", self.offset, self.shape)
 
 
 def mapped(values: Any) -> Any:

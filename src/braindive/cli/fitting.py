@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -87,7 +88,12 @@ def fit(
             write_checkpoint(kept, fingerprint, progress.checkpoint)
             show(progress)
 
-        model.fit(opened, callback=after_each_pass, resume=checkpoint, client=client)
+        try:
+            model.fit(opened, callback=after_each_pass, resume=checkpoint, client=client)
+        except KeyboardInterrupt:
+            state = "the same command goes on from here" if kept.exists() else "nothing is kept"
+            say(f"Interrupted; {state}.")
+            raise typer.Exit(130) from None
 
     model.save(path)
     write_settings(chosen, path.with_name(f"{path.name}.json"))
@@ -109,6 +115,8 @@ def connect(address: str | None) -> Iterator[Any]:
         raise bd.ClusterError(
             'Dask is not installed; get it with: pip install "braindive[cluster]"'
         ) from None
+    # What goes wrong is told by an error of our own, in one line.
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     try:
         client = Client(address, timeout=5)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
