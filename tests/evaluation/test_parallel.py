@@ -3,6 +3,7 @@
 import warnings
 
 import pytest
+from joblib import parallel_config
 
 import braindive as bd
 from braindive.evaluation.parallel import run_tasks
@@ -19,3 +20,8 @@ def test_results_come_in_order_and_warnings_are_counted_once():
         results = run_tasks(slow_start, [(number,) for number in range(5)])
     assert results == [0, 10, 20, 30, 40]
     assert [str(warning.message) for warning in caught] == ["in 2 of 5 runs: # did not converge"]
+
+
+def test_any_backend_of_joblib_gives_the_same_results():
+    with parallel_config(backend="threading", n_jobs=2):
+        assert run_tasks(divmod, [(7, 2), (9, 4), (5, 3)]) == [(3, 1), (2, 1), (1, 2)]

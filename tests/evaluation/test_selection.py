@@ -131,6 +131,15 @@ def test_the_number_of_workers_does_not_change_the_table(clear_cohort, table):
     pd.testing.assert_frame_equal(again, table, check_exact=True)
 
 
+def test_the_reason_says_where_bic_disagrees():
+    table = pd.DataFrame({"rand": [0.9, 0.5], "rand_se": 0.01, "bic": [5.0, 4.0]}, index=[2, 3])
+    assert recommend_n_clusters(table) == (
+        2,
+        "The parcellations with 2 clusters agree best between halves of the subjects (adjusted "
+        "Rand 0.90); BIC prefers 3.",
+    )
+
+
 def test_unstable_clusters_are_called_so():
     table = pd.DataFrame({"rand": [0.3, 0.2], "rand_se": [0.01, 0.01]}, index=[2, 3])
     assert "poorly" in recommend_n_clusters(table).reason

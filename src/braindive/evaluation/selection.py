@@ -200,6 +200,8 @@ def recommend_n_clusters(table: pd.DataFrame) -> Recommendation:
         )
         if rand < _STABLE:
             reason += ", but poorly: the data do not settle a parcellation"
+        if "bic" in table and table["bic"].idxmin() != chosen:
+            reason += f"; BIC prefers {table['bic'].idxmin()}"
     elif "held_out" in table:
         held_out = table["held_out"].to_numpy(float)
         close = held_out.max() - held_out <= table["held_out_gap_se"].to_numpy(float)
