@@ -3,7 +3,9 @@
 import os
 import signal
 
+import joblib
 import numpy as np
+import pandas as pd
 import pytest
 import zarr
 from distributed import Client, LocalCluster
@@ -155,6 +157,52 @@ def test_command_line_fits_on_a_cluster_and_within_a_memory(client, tmp_path):
     one = bd.load_model(tmp_path / "one")
     for name in ("many", "little"):
         assert_same_fit(bd.load_model(tmp_path / name), one)
+
+
+def choose_number(cohort, model):
+    return bd.select_n_clusters(
+        cohort, [1, 2], n_splits=2, n_resamples=1, n_jobs=-1, random_state=0
+    )
+
+
+def cross_validate(cohort, model):
+    return bd.compare_models(cohort, n_folds=2, n_clusters=2, n_jobs=-1, random_state=0)
+
+
+def resample(cohort, model):
+    found = bd.bootstrap(model, cohort, 4, n_jobs=-1, random_state=0)
+    return pd.DataFrame(found.trajectories.reshape(4, -1))
+
+
+@pytest.mark.filterwarnings("ignore::braindive.BraindiveWarning")
+@pytest.mark.parametrize("evaluate", [choose_number, cross_validate, resample])
+def test_many_fits_spread_over_the_workers_and_find_the_same(client, evaluate):
+    cohort = bd.simulate_cohort(12, 3, 40, control_share=0.3, random_state=0).cohort
+    model = bd.DIVE(2, random_state=0).fit(cohort)
+
+    def count_tasks():
+        counts = client.run(lambda dask_worker: dask_worker.state.executed_count)
+        return np.array([counts[worker] for worker in sorted(counts)])
+
+    before = count_tasks()
+    with joblib.parallel_config("dask", client=client):
+        spread = evaluate(cohort, model)
+    assert (count_tasks() > before).all()
+    with joblib.parallel_config("sequential"):
+        pd.testing.assert_frame_equal(spread, evaluate(cohort, model))
+
+
+@pytest.mark.filterwarnings("ignore::braindive.BraindiveWarning")
+def test_commands_that_judge_run_on_a_cluster(client, tmp_path):
+    cohort = bd.simulate_cohort(12, 3, 40, control_share=0.3, random_state=0).cohort
+    table = str(bd.write_cohort(cohort, tmp_path / "study", "table"))
+    tables = []
+    for name, options in (("one", []), ("many", ["--dask", client.scheduler.address])):
+        command = ["select", table, "-k", "1,2", "--splits", "2", "--resamples", "0"]
+        ended = CliRunner().invoke(app, [*command, "-o", str(tmp_path / name), *options])
+        assert ended.exit_code == 0, ended.output
+        tables.append((tmp_path / name / "selection.tsv").read_text())
+    assert tables[0] == tables[1]
 
 
 def test_scheduler_that_does_not_answer_is_named():

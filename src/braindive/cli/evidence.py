@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
 import typer
+from joblib import parallel_config
 
 import braindive as bd
 from braindive.cli.console import messages, output, print_json, say
+from braindive.cli.fitting import connect
 from braindive.cli.inputs import check_output_folder, open_cohort
 from braindive.cli.progress import count_progress
 from braindive.evaluation.summary import REFERENCE, comparison_table
@@ -23,6 +26,7 @@ FolderOption = Annotated[Path, typer.Option("--output", "-o", help="Folder to wr
 SpaceOption = Annotated[str | None, typer.Option(help="Where the values of a table lie.")]
 SeedOption = Annotated[int, typer.Option(help="Seed of the splits and of the fits.")]
 JobsOption = Annotated[int, typer.Option("--jobs", "-j", help="Workers; -1 for all cores.")]
+DaskOption = Annotated[str | None, typer.Option(help="Address of a Dask scheduler to fit on.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Output for machines.")]
 
 
@@ -37,6 +41,7 @@ def select(
     space: SpaceOption = None,
     seed: SeedOption = 0,
     jobs: JobsOption = -1,
+    dask: DaskOption = None,
     json: JsonOption = False,
 ) -> None:
     """Choose the number of clusters by likelihood, unseen subjects and stability.
@@ -46,7 +51,7 @@ def select(
     numbers = parse_numbers(clusters)
     check_output_folder(to)
     data = open_cohort(cohort, space)
-    with count_progress(messages) as progress:
+    with _spread(dask), count_progress(messages) as progress:
         table = bd.select_n_clusters(
             data,
             numbers,
@@ -88,6 +93,7 @@ def compare(
     space: SpaceOption = None,
     seed: SeedOption = 0,
     jobs: JobsOption = -1,
+    dask: DaskOption = None,
     json: JsonOption = False,
 ) -> None:
     """Compare DIVE with simpler models on subjects that they have not seen.
@@ -99,7 +105,7 @@ def compare(
     check_output_folder(to)
     data = open_cohort(cohort, space)
     regions = None if not atlas else bd.read_atlas(atlas, data.n_vertices, data.space)
-    with count_progress(messages) as progress:
+    with _spread(dask), count_progress(messages) as progress:
         frame = bd.compare_models(
             data,
             scores=[name.strip() for name in scores.split(",") if name.strip()],
@@ -152,6 +158,17 @@ def groups(
         print_json(table.reset_index().to_dict("records"))
     else:
         output.print(table.T.to_string(), markup=False)
+
+
+@contextmanager
+def _spread(address: str | None) -> Iterator[None]:
+    """Let fits run on a Dask cluster, if there is an address of one."""
+    with connect(address) as client:
+        if client is None:
+            yield
+            return
+        with parallel_config("dask", client=client):
+            yield
 
 
 def parse_numbers(text: str) -> list[int]:
