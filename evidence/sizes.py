@@ -76,13 +76,13 @@ FULL = Size(
     null_cohorts=200,
     planted_cohorts=50,
     clusters={2: range(2, 9), 3: range(2, 9), 5: range(2, 9)},
-    # Around the truth, and what the paper's AIC and BIC chose.
+    # Around the truth, what the paper's AIC and BIC chose, and fewer.
     many_clusters={
-        10: (5, 7, 9, 10, 11, 12, 14),
-        15: (7, 9, 12, 15, 18, 20),
-        20: (12, 14, 18, 20, 22, 25),
-        30: (20, 24, 30, 34, 38),
-        40: (28, 34, 40, 44, 48),
+        10: (3, 5, 7, 9, 10, 11, 12, 14),
+        15: (4, 7, 9, 12, 15, 18, 20),
+        20: (5, 8, 12, 14, 18, 20, 22, 25),
+        30: (8, 12, 16, 20, 24, 30, 34, 38),
+        40: (10, 16, 22, 28, 34, 40, 44, 48),
     },
     # Seeds that no rule was tried on.
     selection_seeds=(11, 12, 13, 14, 15),

@@ -39,6 +39,7 @@ def judged(n_true, alike, seed=0):
                 "held_out_folds": [level / 1e6, level / 1e6],
                 "rand": 0.9 if n_clusters == n_true else 0.5,
                 "rand_se": 0.01,
+                "converged": n_clusters < 5,
             }
         )
     return rows
@@ -80,6 +81,9 @@ def test_the_page_names_the_closest_criterion_of_its_table(choosing, tmp_path):
     choosing.choosing_page({"more_clusters": rows}, TINY, tmp_path)
     page = (tmp_path / "choosing-clusters.md").read_text()
     assert "every vertex its own, below 10: **stability** (0%)" in page
-    assert "AIC in 2 of 2" in page
+    assert "the largest number offered is chosen by AIC in 2 of 2" in page
+    assert "≥5" in page
+    assert "4 of 16 numbers (0 of 0 from 10 true clusters on)" in page
+    assert "too few clusters in 0 of 4 cohorts and too many in 0" in page
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"choosing-clusters.md", "choosing.png", "choosing.tsv", "chosen.tsv"}
