@@ -1,6 +1,6 @@
 """
-A first fit
-===========
+A first fit finds the areas, the curves and the stages
+======================================================
 
 Simulate the basic setting of the paper, fit it, and compare with the truth.
 """

@@ -1,6 +1,6 @@
 """
-Stage new people
-================
+One scan gives a stage, more scans give a speed
+===============================================
 
 A fitted model places people it has never seen on the disease's course, with a standard error.
 """

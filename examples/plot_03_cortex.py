@@ -1,6 +1,6 @@
 """
-Areas on the cortex
-===================
+Neighbours help: areas on the cortex
+====================================
 
 With a surface, neighbouring vertices tend to belong together; how strongly is estimated.
 """

@@ -313,6 +313,18 @@ def test_a_cohort_of_single_visits_fits_with_the_speed_of_the_prior():
     assert np.corrcoef(model.scores_, simulation.truth.scores)[0, 1] > 0.8
 
 
+def test_regions_without_neighbours_are_fitted_without_a_field():
+    drawn = bd.simulate_cohort(n_subjects=40, n_vertices=12, noise=0.5, random_state=0).cohort
+    facts = {"subjects": drawn.subjects, "times": drawn.times}
+    regions = bd.Regions("twelve", [f"region {i}" for i in range(12)])
+    apart = bd.DIVE(n_clusters=3, random_state=0).fit(
+        bd.Cohort(drawn.values, space=regions, **facts)
+    )
+    plain = bd.DIVE(n_clusters=3, random_state=0).fit(bd.Cohort(drawn.values, **facts))
+    assert apart.spatial_strength_ == 0
+    np.testing.assert_array_equal(apart.responsibilities_, plain.responsibilities_)
+
+
 def test_warnings_of_preprocessing_and_fit_are_given_and_kept():
     cohort = bd.simulate_cohort(n_subjects=40, n_visits=1, random_state=0).cohort
     model = bd.DIVE(n_clusters=2, preprocessing=bd.Preprocessing(), random_state=0)

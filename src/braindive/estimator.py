@@ -467,10 +467,14 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             raise ParameterError(f'method must be "fast" or "exact"; got {self.method!r}.')
         if not self.tol > 0:
             raise ParameterError(f"tol must be above 0; got {self.tol!r}.")
+        strength, graph = check_spatial(self.spatial, cohort), cohort.graph
+        # A graph without an edge says nothing about the strength of the field.
+        if self.spatial is None or (strength is None and graph is not None and not graph.nnz):
+            graph = None
         return Settings(
             n_clusters=n_clusters,
-            strength=check_spatial(self.spatial, cohort),
-            graph=None if self.spatial is None else cohort.graph,
+            strength=strength,
+            graph=graph,
             labels=labels,
             staging=self.staging,
             exact=self.method == "exact",

@@ -1,0 +1,32 @@
+"""
+Do carriers progress earlier, or faster?
+========================================
+
+Two questions with two answers: the shift says how far along a person is, the speed how fast the
+person moves. Here carriers of a risk gene were simulated to be further along.
+"""
+
+import braindive as bd
+
+simulation = bd.simulate_cohort(
+    n_subjects=150,
+    n_vertices=300,
+    control_share=0.3,
+    cognition=True,
+    group_effect=0.6,
+    random_state=0,
+)
+cohort = simulation.cohort
+print(cohort.table.columns.tolist())
+
+# %%
+model = bd.DIVE(n_clusters=3, random_state=0).fit(cohort)
+print(bd.compare_groups(model, "apoe4").round(3).T)
+
+# %%
+bd.plot_groups(model, "apoe4")
+
+# %%
+# Stages of the diagnoses, which the model was not told.
+
+bd.plot_stages(model, "diagnosis")
