@@ -1,19 +1,21 @@
-"""How a fit scales: a store larger than the memory it may take, and one against two workers.
+"""How a fit scales: stores larger than memory, one against two workers, growth with the size.
 
     python benchmarks/scale.py store --gigabytes 12 --memory 4GB
     python benchmarks/scale.py workers
     python benchmarks/scale.py growth
+    python benchmarks/scale.py all --write docs/scale.md
 
-`store` writes a store into a temporary folder, times plain reads of its blocks, fits it in a fresh
-process, and prints the speed of a pass beside that of the reads, and the peak memory. `workers`
-times passes on one and on two worker processes that hold the values in memory. `growth` times one
-pass over sizes that grow 16-fold in vertices and in visits.
+`store` writes a store into a temporary folder, times plain reads of its chunks, fits it in a fresh
+process, and sets the speed of a pass beside that of the reads. `workers` times passes on one and
+on two worker processes that hold the values in memory. `growth` times passes over sizes that grow
+16-fold in vertices and in visits. `all` does the three and writes the page.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -27,14 +29,22 @@ from typing import Any
 
 import numpy as np
 import zarr
+from scipy import sparse
 
 import braindive as bd
 from braindive.distributed import DistributedMeasurements
-from braindive.measurements import Measurements, one_thread_per_product
-from braindive.model.em import Assign
+from braindive.measurements import Measurements
+from braindive.model import em
 from braindive.storage import block_width
+from cohorts import icosphere
+from scale_page import Growth, Store, Workers, write_page
 
 _VISITS = 4
+_PASSES = 6
+# Vertices of one hemisphere and of two, and visits, that grow 16-fold from the first to the last.
+_VERTICES = (20_484, 40_962, 81_924, 163_842, 327_684)
+_COUNTS = (400, 800, 1600, 3200, 6400)
+_BESIDE = (1600, 81_924)
 
 
 def curves_of(n_visits: int) -> tuple[np.ndarray, np.ndarray]:
@@ -48,7 +58,17 @@ def curves_of(n_visits: int) -> tuple[np.ndarray, np.ndarray]:
     return curves.evaluate(speeds[subjects] * times + shifts[subjects]).astype(np.float32), subjects
 
 
+def graph_of(n_vertices: int) -> sparse.csr_array:
+    """Neighbours on one sphere or on two."""
+    levels = {10 * 4**level + 2: level for level in range(4, 8)}
+    if n_vertices in levels:
+        return icosphere(levels[n_vertices])[1]
+    half = icosphere(levels[n_vertices // 2])[1]
+    return sparse.csr_array(sparse.block_diag([half, half]))
+
+
 def write_store(path: Path, n_visits: int, n_vertices: int) -> None:
+    """Three clusters with noise as large as the whole change, as packed cohorts are kept."""
     curves, _ = curves_of(n_visits)
     width = block_width(n_visits, n_vertices, 4)
     store = zarr.create_array(
@@ -59,11 +79,13 @@ def write_store(path: Path, n_visits: int, n_vertices: int) -> None:
         compressors=None,
     )
 
+    noise = np.random.default_rng(1).standard_normal((n_visits, width), dtype=np.float32)
+
     def write(start: int) -> None:
-        random = np.random.default_rng(start)
+        # Another order of the visits is as good as new noise, and much faster.
         stop = min(start + width, n_vertices)
-        noise = random.standard_normal((n_visits, stop - start), dtype=np.float32)
-        store[:, start:stop] = noise + curves[:, np.arange(start, stop) % 3]
+        order = np.random.default_rng(start).permutation(n_visits)
+        store[:, start:stop] = noise[order, : stop - start] + curves[:, np.arange(start, stop) % 3]
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(write, range(0, n_vertices, width)))
@@ -72,84 +94,81 @@ def write_store(path: Path, n_visits: int, n_vertices: int) -> None:
 def fit_store(path: str, memory: str) -> None:
     """Fit in this process and print what it took, for the parent to read."""
     warnings.simplefilter("ignore", bd.BraindiveWarning)
+    spent = {"sweep": 0.0, "m_step": 0.0}
+
+    def timed(holder: Any, name: str) -> None:
+        inner = getattr(holder, name)
+
+        def outer(*arguments: Any, **options: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                return inner(*arguments, **options)
+            finally:
+                spent[name] += time.perf_counter() - start
+
+        setattr(holder, name, outer)
+
+    timed(Measurements, "sweep")
+    timed(em, "m_step")
     values = zarr.open_array(path, mode="r")
     _, subjects = curves_of(values.shape[0])
     times = np.tile(np.arange(_VISITS, dtype=float), len(subjects) // _VISITS)
-    cohort = bd.Cohort(values, subjects=subjects, times=times)
-    ends: list[float] = []
-    model = bd.DIVE(3, memory=memory, random_state=0, n_init=1).fit(
-        cohort, callback=lambda _: ends.append(time.perf_counter())
+    cohort = bd.Cohort(values, subjects=subjects, times=times, graph=graph_of(values.shape[1]))
+    ends: list[tuple[float, dict[str, float]]] = []
+    model = bd.DIVE(3, memory=memory, random_state=0, n_init=1, tol=1e-300, max_iter=_PASSES).fit(
+        cohort, callback=lambda _: ends.append((time.perf_counter(), dict(spent)))
     )
+    passes = len(ends) - 1
+    # The first pass finds where to begin, in two reads.
+    seconds = (ends[-1][0] - ends[0][0]) / passes
+    shares = {name: (ends[-1][1][name] - ends[0][1][name]) / passes / seconds for name in spent}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    labels = np.arange(values.shape[1]) % 3
-    print(
-        json.dumps(
-            {
-                "peak": peak,
-                "pass": float(np.median(np.diff(ends))),
-                "n_iter": model.n_iter_,
-                "agreement": bd.match_clusters(model, labels).agreement,
-            }
-        )
-    )
+    agreement = bd.match_clusters(model, np.arange(values.shape[1]) % 3).agreement
+    found = {"peak": peak, "seconds": seconds, "shares": shares, "agreement": agreement}
+    print(json.dumps(found))
 
 
-def read_blocks(path: Path) -> float:
-    values = zarr.open_array(path, mode="r")
-    width = values.chunks[1]
+def read_chunks(folder: Path) -> float:
+    """Seconds to read all chunks into one buffer for each of two threads."""
+    files = sorted((folder / "c" / "0").iterdir())
+    buffers = [bytearray(files[0].stat().st_size) for _ in range(2)]
+
+    def read(half: int) -> None:
+        for file in files[half::2]:
+            with open(file, "rb", buffering=0) as opened:
+                opened.readinto(buffers[half])
+
     start = time.perf_counter()
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda a: values[:, a : a + width].shape, range(0, values.shape[1], width)))
+        list(pool.map(read, range(2)))
     return time.perf_counter() - start
 
 
-def store(arguments: argparse.Namespace) -> None:
-    n_vertices = 163_842
-    n_visits = int(arguments.gigabytes * 1e9 / (4 * n_vertices)) // _VISITS * _VISITS + _VISITS
-    folder = Path(tempfile.mkdtemp())
+def measure_store(n_visits: int, n_vertices: int, memory: str, parent: str | None) -> Store:
+    folder = Path(tempfile.mkdtemp(dir=parent))
     try:
         write_store(folder / "values", n_visits, n_vertices)
-        n_bytes = 4 * n_visits * n_vertices
-        print(f"{n_visits} visits x {n_vertices} vertices: {n_bytes / 1e9:.1f} GB")
-        before = read_blocks(folder / "values")
-        command = [sys.executable, __file__, "fit", str(folder / "values"), arguments.memory]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-        found = json.loads(done.stdout)
-        reads = min(before, read_blocks(folder / "values"))
-        print(f"reading the blocks: {n_bytes / 1e9 / reads:.2f} GB/s")
-        print(
-            f"one pass: {n_bytes / 1e9 / found['pass']:.2f} GB/s, "
-            f"{reads / found['pass']:.0%} of the speed of reading"
-        )
-        print(f"peak memory {found['peak'] / 1e9:.2f} GB, allowed {arguments.memory}")
-        print(f"{found['n_iter']} iterations, agreement {found['agreement']:.3f}")
+        read_chunks(folder / "values")
+        before = read_chunks(folder / "values")
+        load = os.getloadavg()[0]
+        command = [sys.executable, __file__, "fit", str(folder / "values"), memory]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        reading = min(before, read_chunks(folder / "values"))
     finally:
         shutil.rmtree(folder)
+    return Store(n_visits, n_vertices, memory, reading, load, **json.loads(done.stdout))
 
 
-def time_sweeps(measurements: Any, curves: np.ndarray, repeats: int = 5) -> float:
-    assign = Assign(np.ones(curves.shape[1]))
-    measurements.sweep(curves, assign)
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        measurements.sweep(curves, assign)
-        times.append(time.perf_counter() - start)
-    return float(np.median(times))
-
-
-def values_of(n_visits: int, n_vertices: int) -> np.ndarray:
-    random = np.random.default_rng(0)
-    return random.standard_normal((n_visits, n_vertices), dtype=np.float32)
-
-
-def workers(_: argparse.Namespace) -> None:
+def measure_workers() -> Workers:
     from distributed import Client, LocalCluster
 
-    n_clusters = 20
-    values = values_of(8000, 40_962)
-    curves = np.random.default_rng(1).normal(size=(8000, n_clusters))
-    took = {}
+    n_visits, n_vertices, n_clusters = 8000, 40_962, 20
+    random = np.random.default_rng(0)
+    values = random.standard_normal((n_visits, n_vertices), dtype=np.float32)
+    curves = random.normal(size=(n_visits, n_clusters))
+    field = random.normal(size=(n_vertices, n_clusters))
+    assign = em.Assign(np.ones(n_clusters))
+    took, travelled = {}, {}
     for n_workers in (1, 2):
         with (
             LocalCluster(
@@ -158,41 +177,72 @@ def workers(_: argparse.Namespace) -> None:
             Client(cluster) as client,
         ):
             parts = DistributedMeasurements.spread(client, values, order=None, missing=False)
-            took[n_workers] = time_sweeps(parts, curves)
+            parts.sweep(curves, assign, field)
+            times = []
+            before = bytes_on_loopback()
+            for _ in range(9):
+                start = time.perf_counter()
+                parts.sweep(curves, assign, field)
+                times.append(time.perf_counter() - start)
+            travelled[n_workers] = (bytes_on_loopback() - before) // len(times)
+        took[n_workers] = float(np.median(times))
         print(f"{n_workers} worker(s): {took[n_workers]:.2f} s for a pass", flush=True)
-    print(f"two workers are {took[1] / took[2]:.2f} times as fast as one")
+    distances = random.random((n_vertices, n_clusters))
+    start = time.perf_counter()
+    assign(distances, np.full(n_vertices, float(n_visits)), field)
+    serial = time.perf_counter() - start
+    return Workers(
+        n_visits, n_vertices, n_clusters, took[1], took[2], serial, travelled[2], os.getloadavg()[0]
+    )
 
 
-def growth(_: argparse.Namespace) -> None:
-    print("| visits | vertices | one pass (ms) |\n|---|---|---|")
-    for sizes in (
-        [(800, n) for n in (10_240, 20_480, 40_960, 81_920, 163_840)],
-        [(n, 40_960) for n in (200, 400, 800, 1600, 3200)],
-    ):
-        logs = []
-        for n_visits, n_vertices in sizes:
-            curves = np.random.default_rng(1).normal(size=(n_visits, 3))
-            with one_thread_per_product():
-                took = time_sweeps(Measurements(values_of(n_visits, n_vertices)), curves)
-            logs.append((np.log(n_visits * n_vertices), np.log(took)))
-            print(f"| {n_visits} | {n_vertices} | {1000 * took:.0f} |", flush=True)
-        print(f"slope of log time on log size: {np.polyfit(*np.array(logs).T, 1)[0]:.2f}\n")
+def bytes_on_loopback() -> int:
+    """Bytes that have travelled between processes of this machine."""
+    for line in Path("/proc/net/dev").read_text().splitlines():
+        name, _, counts = line.partition(":")
+        if name.strip() == "lo":
+            return int(counts.split()[0])
+    return 0
+
+
+def measure_growth(parent: str | None) -> Growth:
+    sizes = [(_BESIDE[0], n) for n in _VERTICES] + [(n, _BESIDE[1]) for n in _COUNTS]
+    found = {}
+    for n_visits, n_vertices in dict.fromkeys(sizes):
+        store = measure_store(n_visits, n_vertices, "4GB", parent)
+        found[n_visits, n_vertices] = store.parts
+        print(f"{n_visits} x {n_vertices}: {1000 * store.seconds:.0f} ms for a pass", flush=True)
+    n_visits, n_vertices = np.array(list(found)).T
+    return Growth(n_visits, n_vertices, np.array(list(found.values())), *_BESIDE)
 
 
 def main() -> None:
     if sys.argv[1:2] == ["fit"]:
         fit_store(*sys.argv[2:4])
         return
-    parser = argparse.ArgumentParser(description=__doc__)
-    commands = parser.add_subparsers(required=True)
-    one = commands.add_parser("store")
-    one.add_argument("--gigabytes", type=float, default=12.0)
-    one.add_argument("--memory", default="4GB")
-    one.set_defaults(run=store)
-    commands.add_parser("workers").set_defaults(run=workers)
-    commands.add_parser("growth").set_defaults(run=growth)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=["store", "workers", "growth", "all"])
+    parser.add_argument("--gigabytes", type=float, default=12.0)
+    parser.add_argument("--memory", default="4GB")
+    parser.add_argument("--folder", help="where to put the stores; a temporary folder by default")
+    parser.add_argument("--write", type=Path, help="page to write")
     arguments = parser.parse_args()
-    arguments.run(arguments)
+    n_vertices = _VERTICES[-1]
+    n_visits = int(arguments.gigabytes * 1e9 / (4 * n_vertices)) // _VISITS * _VISITS + _VISITS
+    store = workers = growth = None
+    if arguments.what in ("workers", "all"):
+        workers = measure_workers()
+        print(workers)
+    if arguments.what in ("growth", "all"):
+        growth = measure_growth(arguments.folder)
+        print(growth)
+    if arguments.what in ("store", "all"):
+        store = measure_store(n_visits, n_vertices, arguments.memory, arguments.folder)
+        print(store)
+    if store and workers and growth and arguments.write:
+        write_page(arguments.write, store, workers, growth)
 
 
 if __name__ == "__main__":
