@@ -3,7 +3,8 @@ Do carriers progress earlier, or faster?
 ========================================
 
 Two questions with two answers: the shift says how far along a person is, the speed how fast the
-person moves. Here carriers of a risk gene were simulated to be further along.
+person moves. Here carriers of a risk gene were simulated to be both further along and faster; the
+first is easier to see.
 """
 
 import braindive as bd
