@@ -1,7 +1,7 @@
 """Coverage of 95 % intervals on simulated cohorts: scores of subjects, and trajectories.
 
-    python benchmarks/uncertainty.py scores --subjects 150 --seeds 3
-    python benchmarks/uncertainty.py bands --resamples 40 --seeds 4
+    python benchmarks/uncertainty.py scores --seeds 12 --jobs 2
+    python benchmarks/uncertainty.py bands --seeds 5 --jobs 2
 
 Subjects count when their true baseline score lies on the informative part of the curves (-20 to
 25, where some curve is steep). Scores are compared after a line from estimated to true scores of
@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 
 import braindive as bd
 
@@ -72,7 +74,7 @@ def scores(arguments: argparse.Namespace) -> None:
     shared = {"n_vertices": 1000, "personal_offset": 0.3, "personal_components": 5}
     cases.append(("independent", "yes", "0.3, 5 maps", shared))
     for noise, differ, offsets, settings in cases:
-        rows = [cover_scores(arguments.subjects, seed, **settings) for seed in seeds(arguments)]
+        rows = over_seeds(arguments, cover_scores, arguments.subjects, **settings)
         row = np.mean(rows, axis=0)
         cells = [f"{x:.1%}" if i % 3 == 0 else f"{x:.2f}" for i, x in enumerate(row)]
         print("| " + " | ".join([noise, differ, offsets, *cells]) + " |", flush=True)
@@ -116,27 +118,39 @@ def bands(arguments: argparse.Namespace) -> None:
         ("1, smooth, 10 rounds", "no", "10242", alike | surface | {"noise_smoothing": 10}),
     ]
     for noise, differ, vertices, settings in cases:
-        rows = [
-            cover_bands(arguments.subjects, arguments.resamples, seed, **settings)
-            for seed in seeds(arguments)
-        ]
+        size = arguments.subjects, arguments.resamples
+        rows = over_seeds(arguments, cover_bands, *size, **settings)
         cells = [f"{x:.1%}" for x in np.mean(rows, axis=0)]
         print("| " + " | ".join([noise, differ, vertices, *cells]) + " |", flush=True)
 
 
-def seeds(arguments: argparse.Namespace) -> range:
-    return range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+def over_seeds(
+    arguments: argparse.Namespace, study: Callable[..., list[float]], *size: int, **settings: Any
+) -> list[list[float]]:
+    """Call with every seed, in processes that keep quiet."""
+    first = arguments.first_seed
+    calls = (
+        delayed(quietly)(study, *size, seed, **settings)
+        for seed in range(first, first + arguments.seeds)
+    )
+    return list(Parallel(arguments.jobs)(calls))
+
+
+def quietly(study: Callable[..., list[float]], *size: int, **settings: Any) -> list[float]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bd.BraindiveWarning)
+        return study(*size, **settings)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("study", choices=["scores", "bands"])
-    parser.add_argument("--subjects", type=int, default=150)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--subjects", type=int, default=100)
+    parser.add_argument("--seeds", type=int, default=12)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--resamples", type=int, default=40)
+    parser.add_argument("--jobs", type=int, default=1)
     arguments = parser.parse_args()
-    warnings.simplefilter("ignore", bd.BraindiveWarning)
     {"scores": scores, "bands": bands}[arguments.study](arguments)
 
 

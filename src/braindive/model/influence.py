@@ -53,10 +53,9 @@ class CurveUncertainty:
         scale = 1 / np.sqrt(np.maximum(np.diag(information), 1e-300))
         values, vectors = np.linalg.eigh(information * scale[:, None] * scale)
         inverse = np.where(values > _UNKNOWN * values.max(), 1 / np.maximum(values, 1e-300), 0.0)
-        # The inverse of a sum of few random squares is too large on average (inverse Wishart).
-        n_subjects, n_parameters = gradients.shape
-        correction = max(n_subjects - n_parameters - 1, 1) / n_subjects
-        covariance = (vectors * inverse) @ vectors.T * scale[:, None] * scale * correction
+        # From few subjects this is larger than the inverse of the expected information, about as
+        # much as estimates from few subjects scatter more than that.
+        covariance = (vectors * inverse) @ vectors.T * scale[:, None] * scale
 
         timeline = problem.timeline
         of_visit, times = timeline.subject_of_visit[reference], timeline.times[reference]
