@@ -69,6 +69,8 @@ def open_browser(profile: str) -> webdriver.Chrome:
 
 def measure(browser: webdriver.Chrome, page: Path, seconds: float) -> tuple[float, float]:
     """Seconds to the first picture, and pictures per second while playing."""
+    browser.get("about:blank")  # what was played before is not this page's
+    time.sleep(1)
     browser.get(page.resolve().as_uri())
     while not (first := browser.execute_script(FIRST)):
         time.sleep(0.05)
