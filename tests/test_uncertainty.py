@@ -7,10 +7,10 @@ from scipy.stats import multivariate_normal
 import braindive as bd
 from braindive.model.covariance import CorrelatedStageProblem, Covariance
 from braindive.model.influence import sensitivities
-from braindive.model.marginal import find_modes, integrate
+from braindive.model.marginal import integrate
 from braindive.model.pooled import PooledMeans
 from braindive.model.priors import Gamma, Normal
-from braindive.model.staging import StageProblem
+from braindive.model.staging import StageProblem, find_stages
 from braindive.model.timeline import Timeline
 from braindive.model.trajectories import Trajectories
 
@@ -90,7 +90,7 @@ def test_independent_vertices_give_the_published_loss(rng):
 
 def test_posterior_agrees_with_a_fine_grid(rng):
     problem = make_problem(rng)
-    posterior = integrate(problem, *find_modes(problem, np.array([-4.0, 4.0])))
+    posterior = integrate(problem, *find_stages(problem, np.array([-4.0, 4.0])))
     log_speeds, shifts = np.linspace(-2, 1.2, 33), np.linspace(-8, 8, 201)
     heights = np.empty((3, len(log_speeds), len(shifts)))
     for j, log_speed in enumerate(log_speeds):
@@ -110,7 +110,7 @@ def test_posterior_agrees_with_a_fine_grid(rng):
 def test_gradient_of_the_marginal_likelihood_follows_the_curves(rng):
     """Fisher's identity against differences of log-sum-exp over the same points."""
     problem = make_problem(rng)
-    modes = find_modes(problem, np.array([-4.0, 4.0]))
+    modes = find_stages(problem, np.array([-4.0, 4.0]))
     posterior = integrate(problem, *modes)
     gradients, _, _ = sensitivities(problem, posterior)
 

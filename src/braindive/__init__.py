@@ -14,7 +14,7 @@ from braindive.errors import (
     ParameterError,
     ReadError,
 )
-from braindive.estimator import DIVE, load_model, no_staging_model, roi_model
+from braindive.estimator import DIVE, load_model
 from braindive.evaluation.atlas import read_atlas
 from braindive.evaluation.comparison import compare_models
 from braindive.evaluation.groups import compare_groups
@@ -40,6 +40,7 @@ from braindive.report.build import Report, build_report
 from braindive.simulation import Simulation, simulate_cohort
 from braindive.space import Regions, Space, Surface, Volume, load_space
 from braindive.uncertainty import Bootstrap, bootstrap
+from braindive.variants import no_staging_model, roi_model
 
 __all__ = [
     "DIVE",

@@ -25,11 +25,10 @@ from braindive.checks import (
     check_variation,
 )
 from braindive.cohort import Cohort
+from braindive.doubts import doubts_about
 from braindive.errors import (
     BraindiveWarning,
     CohortError,
-    ConvergenceWarning,
-    DataWarning,
     ModelFileError,
     NotFittedError,
     ParameterError,
@@ -43,7 +42,7 @@ from braindive.model.placing import Placed, Placing, Training
 from braindive.model.pooled import PooledMeans
 from braindive.model.priors import Priors
 from braindive.model.spatial import log_evidence
-from braindive.model.staging import StageProblem, fit_stages, search_shifts, shift_grid
+from braindive.model.staging import StageProblem, find_stages
 from braindive.model.starts import Checkpoint, Outcome, Settings, fit_best
 from braindive.model.timeline import Timeline
 from braindive.model.trajectories import Trajectories
@@ -267,7 +266,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                 measurements, _timeline(cohort), settings, controls, random, report, resume
             )
         self._keep(cohort, outcome)
-        self._warn(outcome)
+        for category, message in doubts_about(outcome, self.responsibilities_):
+            self._say(category, message, stacklevel=3)
         return self
 
     @property
@@ -617,10 +617,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             fitted.priors.speed,
             fitted.priors.shift,
         )
-        speeds = np.full(timeline.n_subjects, fitted.priors.speed.mode)
-        shifts = np.full(timeline.n_subjects, float(fitted.priors.shift.mean))
-        shifts = search_shifts(problem, speeds, shifts, shift_grid(fitted.parameters.shifts, 101))
-        speeds, shifts = fit_stages(problem, speeds, shifts, max_iter=100)
+        speeds, shifts = find_stages(problem, fitted.parameters.shifts)
         away = (times - timeline.centres[subjects]) / timeline.unit
         return curves.evaluate(speeds[subjects] * away + shifts[subjects])
 
@@ -649,45 +646,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             )
         return cohort
 
-    def _warn(self, outcome: Outcome) -> None:
-        """Say what a user should know before trusting the fit."""
-        measurements, timeline = outcome.problem.measurements, outcome.problem.timeline
-        direction = outcome.direction
-        unseen = int((measurements.counts == 0).sum())
-        if unseen:
-            self._say(
-                DataWarning, f"{unseen} vertices have no data; their responsibilities are uniform."
-            )
-        empty = np.flatnonzero(self.responsibilities_.sum(axis=0) < 0.5)
-        if len(empty):
-            self._say(
-                DataWarning,
-                f"{len(empty)} of {len(self.noise_)} clusters are empty; use fewer clusters.",
-            )
-        if self.staging and not timeline.has_follow_up:
-            self._say(
-                DataWarning,
-                "every subject has one visit: speeds are the prior's, and so is the time scale.",
-            )
-        elif self.staging and not outcome.direction_is_clear:
-            self._say(
-                DataWarning,
-                "which way the disease runs is not clear from the data "
-                f"(judged by {direction.source}, z = {direction.z_value:.1f}), and scores may be "
-                "reversed; marking controls in the cohort, or more of them, would settle it.",
-            )
-        if not self.converged_:
-            advice = {
-                "max_iter": "raise max_iter, or tol if the objective has flattened",
-                "cycling": "the Markov random field keeps swapping labels; fix a smaller spatial",
-            }
-            self._say(
-                ConvergenceWarning,
-                f"the fit stopped after {self.n_iter_} iterations without converging "
-                f"({self.stop_reason_}): {advice[self.stop_reason_]}. See objective_.",
-            )
-
-    def _say(self, category: type[Warning], message: str, stacklevel: int = 4) -> None:
+    def _say(self, category: type[Warning], message: str, stacklevel: int) -> None:
         """Warn, and keep the warning with the model."""
         self.warnings_.append(message)
         warnings.warn(message, category, stacklevel=stacklevel)
@@ -721,52 +680,6 @@ def load_model(path: str | os.PathLike[str]) -> DIVE:
     for name, value in fitted.items():
         setattr(model, name, value)
     return model
-
-
-def roi_model(labels: ArrayLike, **parameters: Any) -> DIVE:
-    """Return the ROI-based model: DIVE with clusters fixed to an atlas.
-
-    Parameters
-    ----------
-    labels : (n_vertices,)
-        Region of each vertex.
-    **parameters
-        Passed on to `DIVE`.
-
-    Returns
-    -------
-    DIVE
-
-    Examples
-    --------
-    >>> import braindive as bd
-    >>> simulation = bd.simulate_cohort(n_subjects=30, n_vertices=60, random_state=0)
-    >>> model = bd.roi_model(simulation.truth.labels).fit(simulation.cohort)
-    >>> model.responsibilities_.shape
-    (60, 3)
-    """
-    return DIVE(assignments=labels, **parameters)
-
-
-def no_staging_model(**parameters: Any) -> DIVE:
-    """Return the no-staging model: DIVE whose score is the time itself.
-
-    Parameters
-    ----------
-    **parameters
-        Passed on to `DIVE`.
-
-    Returns
-    -------
-    DIVE
-
-    Examples
-    --------
-    >>> import braindive as bd
-    >>> bd.no_staging_model(n_clusters=2).staging
-    False
-    """
-    return DIVE(staging=False, **parameters)
 
 
 def _timeline(cohort: Cohort, unit: float | None = None) -> Timeline:

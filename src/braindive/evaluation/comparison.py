@@ -18,13 +18,14 @@ from sklearn.utils import check_random_state
 from braindive.checks import check_assignments, check_cohort, check_count
 from braindive.cohort import Cohort
 from braindive.errors import CohortError, DataWarning, ParameterError
-from braindive.estimator import DIVE, no_staging_model, roi_model
+from braindive.estimator import DIVE
 from braindive.evaluation.folds import Ids, split_subjects
 from braindive.evaluation.overlap import overlap_table
 from braindive.evaluation.parallel import Report, run_tasks
 from braindive.evaluation.rivals import MeanMap
 from braindive.evaluation.summary import REFERENCE, RMSE
 from braindive.model.arrays import Array, IntArray
+from braindive.variants import no_staging_model, roi_model
 
 MEAN = "mean map"
 # A correlation of fewer test subjects than this says nothing.

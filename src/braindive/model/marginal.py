@@ -16,7 +16,7 @@ from braindive.model.arrays import Array
 from braindive.model.covariance import CorrelatedStageProblem, Covariance
 from braindive.model.pooled import PooledMeans
 from braindive.model.priors import Normal
-from braindive.model.staging import fit_stages, search_shifts, shift_grid
+from braindive.model.staging import fit_stages
 from braindive.model.timeline import Timeline
 from braindive.model.trajectories import Box, fit_trajectories
 
@@ -67,23 +67,6 @@ class StagePosterior:
     def _spread(self, quantity: Array) -> Array:
         away = quantity - (self.weights * quantity).sum(axis=0)
         return np.sqrt((self.weights * away**2).sum(axis=0))
-
-
-def find_modes(problem: CorrelatedStageProblem, known_shifts: Array) -> tuple[Array, Array]:
-    """Most probable speeds and shifts, from a start that does not depend on other subjects.
-
-    Parameters
-    ----------
-    problem : CorrelatedStageProblem
-        The subjects.
-    known_shifts : (n,)
-        Shifts of the training subjects, over whose range the best valley is looked for.
-    """
-    n_subjects = problem.timeline.n_subjects
-    speeds = np.full(n_subjects, problem.speed_prior.mode)
-    shifts = np.full(n_subjects, float(problem.shift_prior.mean))
-    shifts = search_shifts(problem, speeds, shifts, shift_grid(known_shifts, 101))
-    return fit_stages(problem, speeds, shifts, max_iter=100)
 
 
 def integrate(problem: CorrelatedStageProblem, speeds: Array, shifts: Array) -> StagePosterior:

@@ -16,9 +16,10 @@ from braindive.model.arrays import Array, BoolArray
 from braindive.model.covariance import CorrelatedStageProblem, Covariance, is_unlike
 from braindive.model.em import Parameters
 from braindive.model.influence import CurveUncertainty
-from braindive.model.marginal import StagePosterior, find_modes, integrate, refine
+from braindive.model.marginal import StagePosterior, integrate, refine
 from braindive.model.pooled import PooledMeans
 from braindive.model.priors import Gamma, Normal, Priors
+from braindive.model.staging import find_stages
 from braindive.model.timeline import Timeline
 from braindive.model.trajectories import Box, Trajectories
 
@@ -105,7 +106,7 @@ class Placing:
         problem = refine(
             problem, parameters.speeds, parameters.shifts, training.box, priors.trajectory
         )
-        posterior = integrate(problem, *find_modes(problem, parameters.shifts))
+        posterior = integrate(problem, *find_stages(problem, parameters.shifts))
         speeds, shifts = posterior.mean()
         scores = training.timeline.scores(speeds, shifts)
         return cls(
@@ -132,7 +133,7 @@ class Placing:
             self.shift_prior,
             self.covariance,
         )
-        posterior = integrate(problem, *find_modes(problem, self.known_shifts))
+        posterior = integrate(problem, *find_stages(problem, self.known_shifts))
         return Placed(timeline, *posterior.mean(), problem, posterior)
 
     def errors(self, placed: Placed) -> Array:

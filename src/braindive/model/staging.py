@@ -16,6 +16,18 @@ from braindive.model.trajectories import Sums, Trajectories
 class StageLoss(Protocol):
     """Losses of all subjects' speeds and shifts."""
 
+    @property
+    def timeline(self) -> Timeline:
+        """When subjects were seen."""
+
+    @property
+    def speed_prior(self) -> Gamma:
+        """Prior of alpha_i."""
+
+    @property
+    def shift_prior(self) -> Normal:
+        """Prior of beta_i."""
+
     def loss(self, speeds: Array, shifts: Array) -> Array:
         """Negative log-posterior of every subject up to a constant, (n_subjects,)."""
 
@@ -97,6 +109,23 @@ def search_shifts(problem: StageLoss, speeds: Array, shifts: Array, grid: Array)
         best = np.where(loss < lowest, there, best)
         lowest = np.minimum(loss, lowest)
     return best
+
+
+def find_stages(problem: StageLoss, known_shifts: Array) -> tuple[Array, Array]:
+    """Most probable speeds and shifts, from a start that does not depend on other subjects.
+
+    Parameters
+    ----------
+    problem : StageLoss
+        The subjects.
+    known_shifts : (n,)
+        Shifts of the training subjects, over whose range the best valley is looked for.
+    """
+    n_subjects = problem.timeline.n_subjects
+    speeds = np.full(n_subjects, problem.speed_prior.mode)
+    shifts = np.full(n_subjects, float(problem.shift_prior.mean))
+    shifts = search_shifts(problem, speeds, shifts, shift_grid(known_shifts, 101))
+    return fit_stages(problem, speeds, shifts, max_iter=100)
 
 
 def fit_stages(
