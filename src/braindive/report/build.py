@@ -120,6 +120,7 @@ def build_report(model: DIVE, cohort: Cohort | None = None) -> Report:
         fit=content.describe_fit(model),
         settings=content.describe_settings(model),
         versions=content.describe_versions(model),
+        spatial=model.spatial_strength_ > 0,
         citation=content.CITATION,
         date=datetime.date.today().isoformat(),
     )
