@@ -138,8 +138,12 @@ def test_worker_that_comes_late_is_used(tmp_path):
         def add_worker(progress):
             if progress.iteration == 1:
                 cluster.scale(2)
+                client.wait_for_workers(2)
 
         model = bd.DIVE(3, random_state=0).fit(cohort, client=client, callback=add_worker)
+        steps = client.run(lambda dask_worker: dask_worker.state.executed_count)
+    assert len(steps) == 2
+    assert min(steps.values()) > 2
     assert_same_fit(model, reference)
 
 
