@@ -175,7 +175,7 @@ def measure_store(n_visits: int, n_vertices: int, memory: str, parent: str | Non
 def measure_workers() -> Workers:
     from distributed import Client, LocalCluster
 
-    n_visits, n_vertices, n_clusters = 16_000, 40_962, 20
+    n_visits, n_vertices, n_clusters = 8000, 40_962, 20
     random = np.random.default_rng(0)
     values = random.standard_normal((n_visits, n_vertices), dtype=np.float32)
     curves = random.normal(size=(n_visits, n_clusters))
@@ -187,7 +187,7 @@ def measure_workers() -> Workers:
             LocalCluster(
                 n_workers=n_workers, threads_per_worker=1, dashboard_address=":0"
             ) as cluster,
-            Client(cluster, direct_to_workers=True) as client,
+            Client(cluster) as client,
         ):
             parts = DistributedMeasurements.spread(client, values, order=None, missing=False)
             parts.sweep(curves, assign, field)

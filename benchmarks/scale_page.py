@@ -253,7 +253,9 @@ def _workers(workers: Workers) -> str:
                 f"{workers.serial / workers.two:.0%}"
             ),
             "sent in a pass, as computed above": f"{expected / 1e6:.1f} MB",
-            "seen on the loopback": (f"{workers.travelled / 1e6:.1f} MB"),
+            "seen on the loopback (what goes through the scheduler counts twice)": (
+                f"{workers.travelled / 1e6:.1f} MB"
+            ),
         },
     )
 
