@@ -25,6 +25,7 @@ import tempfile
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from scipy import sparse
 
 import braindive as bd
 from braindive.distributed import DistributedMeasurements
-from braindive.measurements import Measurements
+from braindive.measurements import Measurements, one_thread_per_product
 from braindive.model import em
 from braindive.storage import block_width
 from cohorts import icosphere
@@ -45,8 +46,8 @@ _VISITS = 4
 _PASSES = 9
 # Vertices of one hemisphere and of two, and visits, that grow 16-fold from the first to the last.
 _VERTICES = (20_484, 40_962, 81_924, 163_842, 327_684)
-_COUNTS = (400, 800, 1600, 3200, 6400)
-_BESIDE = (1600, 81_924)
+_COUNTS = (800, 1600, 3200, 6400, 12_800)
+_BESIDE = (3200, 81_924)
 
 
 def curves_of(n_visits: int) -> tuple[np.ndarray, np.ndarray]:
@@ -93,8 +94,11 @@ def write_store(path: Path, n_visits: int, n_vertices: int) -> None:
         list(pool.map(write, range(0, n_vertices, width)))
 
 
-def fit_store(path: str, memory: str) -> None:
-    """Fit in this process and print what it took, for the parent to read."""
+def fit_store(path: str, memory: str, source: str) -> None:
+    """Fit in this process and print what it took, for the parent to read.
+
+    With "disk" as the source, the page cache forgets the values before every pass.
+    """
     warnings.simplefilter("ignore", bd.BraindiveWarning)
     spent = {"sweep": 0.0, "m_step": 0.0}
 
@@ -116,18 +120,35 @@ def fit_store(path: str, memory: str) -> None:
     _, subjects = curves_of(values.shape[0])
     times = np.tile(np.arange(_VISITS, dtype=float), len(subjects) // _VISITS)
     cohort = bd.Cohort(values, subjects=subjects, times=times, graph=graph_of(values.shape[1]))
-    ends: list[tuple[float, dict[str, float]]] = []
-    model = bd.DIVE(3, memory=memory, random_state=0, n_init=1, tol=1e-300, max_iter=_PASSES).fit(
-        cohort, callback=lambda _: ends.append((time.perf_counter(), dict(spent)))
+    ends: list[tuple[float, float, dict[str, float]]] = []
+
+    def note(_: bd.estimator.Progress) -> None:
+        end = time.perf_counter()
+        if source == "disk":
+            forget(Path(path))
+        ends.append((end, time.perf_counter(), dict(spent)))
+
+    n_passes = _PASSES if source == "cache" else 4
+    model = bd.DIVE(3, memory=memory, random_state=0, n_init=1, tol=1e-300, max_iter=n_passes).fit(
+        cohort, callback=note
     )
     # The first pass finds where to begin, in two reads.
     passes = [
         (after - before, *(spent_after[name] - spent_before[name] for name in spent))
-        for (before, spent_before), (after, spent_after) in pairwise(ends)
+        for (_, before, spent_before), (after, _, spent_after) in pairwise(ends)
     ]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     agreement = bd.match_clusters(model, np.arange(values.shape[1]) % 3).agreement
     print(json.dumps({"peak": peak, "passes": passes, "agreement": agreement}))
+
+
+def forget(folder: Path) -> None:
+    """Have the page cache forget all chunks."""
+    for file in (folder / "c" / "0").iterdir():
+        descriptor = os.open(file, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
 
 
 def read_chunks(folder: Path) -> float:
@@ -146,36 +167,53 @@ def read_chunks(folder: Path) -> float:
     return time.perf_counter() - start
 
 
-def read_by_zarr(folder: Path) -> float:
-    """Seconds in which Zarr itself delivers all chunks to two threads."""
-    values = zarr.open_array(folder, mode="r")
-    width = values.chunks[1]
-    start = time.perf_counter()
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda a: values[:, a : a + width].shape, range(0, values.shape[1], width)))
-    return time.perf_counter() - start
-
-
-def measure_store(n_visits: int, n_vertices: int, memory: str, parent: str | None) -> Store:
+def measure_store(
+    n_visits: int, n_vertices: int, memory: str, parent: str | None, disk: bool = False
+) -> Store:
     folder = Path(tempfile.mkdtemp(dir=parent))
     try:
         write_store(folder / "values", n_visits, n_vertices)
         read_chunks(folder / "values")
         reads = [read_chunks(folder / "values") for _ in range(3)]
         load = os.getloadavg()[0]
-        command = [sys.executable, __file__, "fit", str(folder / "values"), memory]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        fitted = run_fit(folder / "values", memory, "cache")
         reads += [read_chunks(folder / "values") for _ in range(3)]
-        by_zarr = read_by_zarr(folder / "values")
+        from_disk = None
+        if disk:
+            forget(folder / "values")
+            reading = read_chunks(folder / "values")
+            forget(folder / "values")
+            passes = np.array(run_fit(folder / "values", memory, "disk")["passes"])
+            from_disk = reading, float(np.median(passes[:, 0]))
     finally:
         shutil.rmtree(folder)
-    return Store(n_visits, n_vertices, memory, reads, by_zarr, load, **json.loads(done.stdout))
+    return Store(n_visits, n_vertices, memory, reads, load, from_disk=from_disk, **fitted)
+
+
+def run_fit(path: Path, memory: str, source: str) -> dict[str, Any]:
+    """What a fit in a fresh process took."""
+    command = [sys.executable, __file__, "fit", str(path), memory, source]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return dict(json.loads(done.stdout))
+
+
+def measure_products(n_visits: int, n_vertices: int) -> float:
+    """Gigabytes that the products of a pass take in a second from values in memory."""
+    values = np.random.default_rng(0).standard_normal((n_visits, n_vertices), dtype=np.float32)
+    curves, _ = curves_of(n_visits)
+    measurements, assign, times = Measurements(values), em.Assign(np.ones(3)), []
+    with one_thread_per_product():
+        for _ in range(6):
+            start = time.perf_counter()
+            measurements.sweep(curves, assign)
+            times.append(time.perf_counter() - start)
+    return values.nbytes / 1e9 / float(np.median(times[1:]))
 
 
 def measure_workers() -> Workers:
     from distributed import Client, LocalCluster
 
-    n_visits, n_vertices, n_clusters = 8000, 40_962, 20
+    n_visits, n_vertices, n_clusters = 16_000, 40_962, 20
     random = np.random.default_rng(0)
     values = random.standard_normal((n_visits, n_vertices), dtype=np.float32)
     curves = random.normal(size=(n_visits, n_clusters))
@@ -223,15 +261,15 @@ def measure_growth(parent: str | None) -> Growth:
     found = {}
     for n_visits, n_vertices in dict.fromkeys(sizes):
         store = measure_store(n_visits, n_vertices, "4GB", parent)
-        found[n_visits, n_vertices] = store.fastest
-        print(f"{n_visits} x {n_vertices}: {1000 * sum(store.fastest):.0f} ms", flush=True)
+        found[n_visits, n_vertices] = store.typical
+        print(f"{n_visits} x {n_vertices}: {1000 * sum(store.typical):.0f} ms", flush=True)
     n_visits, n_vertices = np.array(list(found)).T
     return Growth(n_visits, n_vertices, np.array(list(found.values())), *_BESIDE)
 
 
 def main() -> None:
     if sys.argv[1:2] == ["fit"]:
-        fit_store(*sys.argv[2:4])
+        fit_store(*sys.argv[2:5])
         return
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -252,7 +290,9 @@ def main() -> None:
         growth = measure_growth(arguments.folder)
         print(growth)
     if arguments.what in ("store", "all"):
-        store = measure_store(n_visits, n_vertices, arguments.memory, arguments.folder)
+        products = measure_products(n_visits, n_vertices // 8)
+        store = measure_store(n_visits, n_vertices, arguments.memory, arguments.folder, disk=True)
+        store = replace(store, products=products)
         print(store)
     if arguments.write:
         write_page(arguments.write, store, workers, growth)

@@ -363,19 +363,19 @@ class Measurements:
         """Squared distances of the vertices of a block to the curves, (n_clusters, n)."""
         centre = curves.mean(axis=0)
         centred = curves - centre
-        rows = np.ascontiguousarray(centred.T, dtype=self._values.dtype)
-        square_rows = rows * rows
+        rows = in_fours(centred.T, self._values.dtype)
+        square_rows, n_clusters = rows * rows, len(centre)
         totals = (centred.sum(axis=0)[:, None], (centred**2).sum(axis=0)[:, None])
         means, energies, scale = self.means, self.energies, self.unit.scale
 
         def distances(block: Block) -> Array:
             where = block.where
-            cross = (rows @ self.deviations(block)) / scale
+            cross = (rows @ self.deviations(block))[:n_clusters] / scale
             if block.observed is None:
                 sums, squares = totals
             else:
                 mask = block.observed.astype(rows.dtype)
-                sums, squares = rows @ mask, square_rows @ mask
+                sums, squares = (rows @ mask)[:n_clusters], (square_rows @ mask)[:n_clusters]
             gap = means[where] - centre[:, None]
             out = energies[where] - 2.0 * cross + squares
             out += gap * (self.counts[where] * gap - 2.0 * sums)
@@ -385,11 +385,13 @@ class Measurements:
 
     def _sums(self, block: Block, columns: Array) -> Sums:
         """Sums over the vertices of a block, weighted by columns (n_clusters, n)."""
+        rows, n_clusters = in_fours(columns, columns.dtype), len(columns)
         if block.observed is None:
-            return block.values @ columns.T, columns.sum(axis=1, dtype=float)
+            return (rows @ block.values.T)[:n_clusters].T, columns.sum(axis=1, dtype=float)
         above = block.values - block.values.dtype.type(self.unit.offset)
         np.copyto(above, 0.0, where=~block.observed)
-        return above @ columns.T, block.observed.astype(columns.dtype) @ columns.T
+        observed = block.observed.astype(columns.dtype)
+        return (rows @ above.T)[:n_clusters].T, (rows @ observed.T)[:n_clusters].T
 
     def _total(self, parts: Iterator[Sums], n_clusters: int) -> Sums:
         """Add the parts of the blocks, in their order, and convert to standard units."""
@@ -466,6 +468,17 @@ class Measurements:
     def _for_blocks(self, function: Callable[[Block], None]) -> None:
         for _ in self.map_blocks(function):
             pass
+
+
+def in_fours(rows: Array, dtype: np.dtype[np.floating]) -> Array:
+    """The same rows and as many of zeros as make their number a multiple of four.
+
+    BLAS multiplies four rows in less time than three.
+    """
+    n_rows, length = rows.shape
+    out = np.zeros((-(-n_rows // 4) * 4, length), dtype=dtype)
+    out[:n_rows] = rows
+    return out
 
 
 @contextmanager

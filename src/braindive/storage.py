@@ -6,6 +6,7 @@ and used where the page cache has them. Anything else is read by what keeps it.
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import sys
@@ -92,12 +93,20 @@ class MappedChunks:
                 )
         except FileNotFoundError:  # Zarr does not write what is all empty
             return np.broadcast_to(np.asarray(self._fill, self.dtype), self.chunks)
-        try:
-            chunk.madvise(_POPULATE_READ)
-        except OSError:
+        values = np.frombuffer(chunk, self.dtype).reshape(self.chunks)
+        if not _populate(values):
             # A kernel before 5.14, or a disk that fails: reading tells which.
             return np.fromfile(self._files[number], self.dtype, n_values).reshape(self.chunks)
-        return np.frombuffer(chunk, self.dtype).reshape(self.chunks)
+        return values
+
+
+def _populate(values: Array) -> bool:
+    """Fill in all pages of a map; False where that fails.
+
+    Called through ctypes, which lets other threads go on meanwhile; mmap.madvise does not.
+    """
+    where, size = ctypes.c_void_p(values.ctypes.data), ctypes.c_size_t(values.nbytes)
+    return bool(ctypes.CDLL(None).madvise(where, size, _POPULATE_READ) == 0)
 
 
 @dataclass(frozen=True)
