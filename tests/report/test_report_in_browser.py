@@ -74,12 +74,17 @@ def text(page, selector):
     return page.find_element(By.CSS_SELECTOR, selector).text
 
 
-def act(page, script):
-    """Do something, and wait until the brain was drawn anew."""
+def act(page, what):
+    """Do something, a script or a call, and wait until the brain was drawn anew and rests."""
     count = "return Number(document.getElementById('stage').dataset.frame)"
     before = page.execute_script(count)
-    page.execute_script(script)
+    what() if callable(what) else page.execute_script(what)
     wait(page, f"{count} > {before}")
+    for _ in range(10):
+        before = page.execute_script(count)
+        time.sleep(0.2)
+        if page.execute_script(count) == before:
+            break
 
 
 def slide(page, score):
@@ -91,7 +96,8 @@ def slide(page, score):
 
 
 def picture(page):
-    """The brain as pixels, (height, width, 3), from 0 to 1."""
+    """The brain as pixels, (height, width, 3), from 0 to 1, with nothing scrolled over it."""
+    page.execute_script("document.getElementById('stage').scrollIntoView({block: 'end'})")
     png = base64.b64decode(page.find_element(By.ID, "stage").screenshot_as_base64)
     return matplotlib.image.imread(io.BytesIO(png))[:, :, :3]
 
@@ -300,8 +306,8 @@ def test_brain_is_turned_by_dragging_and_by_keys(page):
 
 
 def extent(image):
-    """Pixels that are not ground."""
-    return int((np.abs(image - image[4, image.shape[1] // 2]).max(axis=2) > 0.05).sum())
+    """Pixels that are not ground, which is the colour of the lower left corner."""
+    return int((np.abs(image - image[-12, 12]).max(axis=2) > 0.05).sum())
 
 
 def test_brain_grows_and_shrinks_by_button_key_and_wheel(page):
@@ -310,8 +316,7 @@ def test_brain_grows_and_shrinks_by_button_key_and_wheel(page):
     act(page, "document.querySelector('[data-zoom]:last-of-type').click()")
     smaller = extent(picture(page))
     canvas = page.find_element(By.ID, "canvas")
-    canvas.send_keys("-")
-    time.sleep(0.5)
+    act(page, lambda: canvas.send_keys("-"))
     smallest = extent(picture(page))
     act(
         page,
