@@ -2,6 +2,8 @@
 
 import os
 import signal
+import time
+from contextlib import contextmanager
 
 import joblib
 import numpy as np
@@ -14,14 +16,15 @@ from typer.testing import CliRunner
 import braindive as bd
 from braindive.cli.fitting import connect
 from braindive.cli.main import app
+from braindive.distributed import DistributedMeasurements
 from braindive.errors import ClusterError
 
 # Sockets to a worker that was killed are closed by the garbage collector, with a warning.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
-@pytest.fixture(scope="module")
-def client():
+@contextmanager
+def two_processes():
     with (
         LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
@@ -29,6 +32,19 @@ def client():
         Client(cluster) as client,
     ):
         yield client
+
+
+@pytest.fixture(scope="module")
+def client():
+    with two_processes() as client:
+        yield client
+
+
+def kill_a_worker(client):
+    """Address of a worker whose process was killed."""
+    worker = next(iter(client.cluster.workers.values()))
+    os.kill(worker.pid, signal.SIGKILL)
+    return worker.worker_address
 
 
 def spatial_cohort(missing=0.0):
@@ -111,20 +127,39 @@ def test_fit_on_workers_equals_fit_in_memory(cohort, in_memory, tmp_path, client
 
 
 @pytest.mark.parametrize("keep", [lambda cohort, _: cohort, as_plain_store])
-def test_fit_survives_a_killed_worker(cohort, in_memory, tmp_path, client, keep):
+def test_fit_survives_a_killed_worker(cohort, in_memory, tmp_path, keep):
     killed = []
 
     def kill_once(progress):
         if progress.iteration == 2 and not killed:
-            worker = next(iter(client.cluster.workers.values()))
-            killed.append(worker.pid)
-            os.kill(worker.pid, signal.SIGKILL)
+            killed.append(kill_a_worker(client))
 
-    model = bd.DIVE(3, random_state=0).fit(
-        keep(cohort, tmp_path), client=client, callback=kill_once
-    )
+    with two_processes() as client:
+        model = bd.DIVE(3, random_state=0).fit(
+            keep(cohort, tmp_path), client=client, callback=kill_once
+        )
     assert killed
     assert_same_fit(model, in_memory)
+
+
+def test_fit_survives_a_worker_that_goes_before_it_is_given_its_task(monkeypatch):
+    cohort = spatial_cohort()
+    places = []
+    place_parts = DistributedMeasurements._place_parts
+
+    def place_and_kill(measurements):
+        places.append(place_parts(measurements))
+        if len(places) == 5:
+            gone = kill_a_worker(client)
+            while gone in client.scheduler_info(n_workers=-1)["workers"]:
+                time.sleep(0.01)
+        return places[-1]
+
+    monkeypatch.setattr(DistributedMeasurements, "_place_parts", place_and_kill)
+    with two_processes() as client:
+        model = bd.DIVE(3, random_state=0).fit(cohort, client=client)
+    assert places[5] != places[4]
+    assert_same_fit(model, bd.DIVE(3, random_state=0).fit(cohort))
 
 
 def test_worker_that_comes_late_is_used(tmp_path):

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from braindive.errors import ClusterError
+from braindive.errors import BraindiveError, ClusterError
 from braindive.measurements import (
     Assign,
     Measurements,
@@ -38,6 +38,10 @@ _TRIES = 5
 # First pause before that, and how long to wait for a worker where there is none, in seconds.
 _PAUSE = 0.5
 _WAIT = 300
+
+
+class _WorkerLostError(Exception):
+    """A worker went away before it could be given something."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +247,7 @@ class DistributedMeasurements:
                         None if split is None else split[self._sources[number].where]
                         for number in numbers
                     ]
-                    given = self._client.scatter([shared, own], workers=[worker], hash=False)
+                    given = self._give([shared, own], worker)
                     futures.append(
                         self._client.submit(
                             _take_step,
@@ -258,7 +262,7 @@ class DistributedMeasurements:
                     )
                 return self._join(homes, self._client.gather(futures))
             except Exception as error:
-                if not self._is_connected_again() and not isinstance(error, _lost_errors()):
+                if not self._is_connected_again() and not _is_loss(error):
                     self._client.cancel(futures)
                     raise
                 self._parts.clear()
@@ -313,10 +317,17 @@ class DistributedMeasurements:
 
     def _send_part(self, source: Source, worker: str) -> Any:
         if source.persist:
-            source = self._client.scatter(source, workers=[worker], hash=False)
+            source = self._give(source, worker)
         return self._client.submit(
             Source.load, source, workers=[worker], allow_other_workers=True, pure=False, retries=2
         )
+
+    def _give(self, data: Any, worker: str) -> Any:
+        """Send data to a worker."""
+        try:
+            return self._client.scatter(data, workers=[worker], hash=False)
+        except KeyError:  # how the scheduler says that it does not know the worker any more
+            raise _WorkerLostError(f"worker {worker} is gone") from None
 
     def _join(self, homes: dict[str, list[int]], results: Sequence[Any]) -> Results:
         """Put arrays of the parts in the order of the vertices, and add up the totals."""
@@ -387,13 +398,13 @@ def _threads_of_workers(client: Any) -> dict[str, int]:
     return {address: worker["nthreads"] for address, worker in workers.items()}
 
 
-def _lost_errors() -> tuple[type[BaseException], ...]:
-    """What Dask raises when a worker goes away with what it was given."""
+def _is_loss(error: Exception) -> bool:
+    """Whether Dask says that a worker, or the way to it, went away with what it was given."""
     from distributed import KilledWorker
     from distributed.client import FutureCancelledError
-    from distributed.comm.core import CommClosedError
 
-    return (CancelledError, CommClosedError, FutureCancelledError, KilledWorker, TimeoutError)
+    lost = (_WorkerLostError, CancelledError, FutureCancelledError, KilledWorker, OSError)
+    return isinstance(error, lost) and not isinstance(error, BraindiveError)
 
 
 def _cut(n_vertices: int, block: int, n_threads: int, n_parts: int) -> list[slice]:
