@@ -178,6 +178,7 @@ class Cohort:
         *,
         memory: int | None = None,
         client: Any = None,
+        summary: tuple[Array, Array, Array] | None = None,
     ) -> Measurements | DistributedMeasurements:
         """Products of the values with visits in canonical order.
 
@@ -191,6 +192,8 @@ class Cohort:
             Bytes that blocks of the values may take.
         client : distributed.Client or None
             Cluster over which to spread the values.
+        summary : tuple of arrays or None
+            Counts, means and energies of the vertices where they are known already.
 
         Returns
         -------
@@ -208,6 +211,7 @@ class Cohort:
             n_jobs=n_jobs,
             memory=memory,
             unit=unit,
+            summary=summary,
         )
 
     def select(

@@ -383,9 +383,10 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                 f"no history for subject {unknown[0]!r} ({len(unknown)} visits); leave them out."
             )
         rows = np.array([position[subject] for subject in subjects])
-        unit, z, dtype = self._internal.unit, self.responsibilities_, known._stored.dtype
+        z, dtype = self.responsibilities_, known._stored.dtype
         if personal:
-            course, timeline = self._course(known)
+            timeline = _timeline(known, self._internal.time_unit)
+            course = self._course(timeline, self._pool(known) if self.staging else None)
             order = known.canonical_order
             past = course(known.subject_index[order], known.times[order])
             with one_thread_per_product():
@@ -393,14 +394,13 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                     self._measurements(known), z, timeline, past, course(rows, times), return_std
                 )
         else:
-            values = self._published_curves(known, rows, times).astype(dtype) @ z.T.astype(dtype)
-            noise = (self._internal.parameters.noise**2).astype(dtype)
-            variances = np.broadcast_to(z @ noise, values.shape)
-        values *= dtype.type(unit.scale)
-        values += dtype.type(unit.offset)
+            unit = self._internal.unit
+            curves = unit.offset + unit.scale * self._published_curves(known, rows, times)
+            values = curves.astype(dtype) @ z.T.astype(dtype)
+            variances = np.broadcast_to(z @ self.noise_**2, values.shape)
         if variances is None or not return_std:
             return values
-        return values, dtype.type(unit.scale) * np.sqrt(variances)
+        return values, np.sqrt(variances, dtype=dtype)
 
     def score(self, cohort: Cohort, y: None = None) -> float:
         """Mean log-likelihood of one measurement of held-out subjects.
@@ -513,7 +513,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             found, problem.priors, unit, timeline.unit, centre, spread, ~unseen, training
         )
         # What staging and prediction need beyond the fit is learnt when it is first asked for.
-        self._training_cohort = cohort
+        self._training_cohort, self._training_summary = cohort, problem.measurements.summary
         for name in ("_placing", "_personal"):
             self.__dict__.pop(name, None)
         self.labels_ = self.responsibilities_.argmax(axis=1)
@@ -559,44 +559,53 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
     @cached_property
     def _personal(self) -> PersonalModel:
         """How to predict: everybody is staged without the last visit to see what comes true."""
-        cohort, fitted = self._training_cohort, self._internal
-        order, index = cohort.canonical_order, cohort.subject_index
-        last = np.maximum(np.bincount(index)[index] - 1, 1)
-        course, _ = self._course(cohort.select(visits=cohort.visit_numbers < last))
-        seen = course(index[order], cohort.times[order])
-        timeline = _timeline(cohort, fitted.time_unit)
+        cohort, training = self._training_cohort, self._internal.training
+        order, numbers = cohort.canonical_order, cohort.visit_numbers
+        index, times = cohort.subject_index[order], cohort.times[order]
+        early = numbers[order] < np.maximum(np.bincount(index)[index] - 1, 1)
+        timeline = Timeline.from_times(index[early], times[early], training.timeline.unit)
+        course = self._course(timeline, (training.sums[early], training.weights[early]))
         with one_thread_per_product():
-            values = self._measurements(cohort)
-            personal = learn_personal(values, self.responsibilities_, timeline, seen)
-        del self._training_cohort
+            values = self._measurements(cohort, self._training_summary)
+            personal = learn_personal(
+                values, self.responsibilities_, training.timeline, course(index, times)
+            )
+        del self._training_cohort, self._training_summary
         return personal
 
-    def _course(self, cohort: Cohort) -> tuple[Callable[[IntArray, Array], Course], Timeline]:
-        """Where subjects of a cohort are at other times, in internal units."""
-        if self.staging:
-            placed = self._place(cohort)
-            timeline, speeds, shifts = placed.timeline, placed.speeds, placed.shifts
+    def _course(
+        self, timeline: Timeline, pooled: tuple[Array, Array] | None
+    ) -> Callable[[IntArray, Array], Course]:
+        """Where subjects are at other times, in internal units, from pooled measurements."""
+        if self.staging and pooled is not None:
+            placed = self._placing.place(timeline, *pooled)
+            speeds, shifts = placed.speeds, placed.shifts
             curves = self._placing.trajectories
         else:
-            timeline = _timeline(cohort, self._internal.time_unit)
             speeds, shifts = np.ones(timeline.n_subjects), timeline.centres / timeline.unit
             curves = self._internal.parameters.trajectories
-        return partial(Course.of, curves.evaluate, timeline, speeds, shifts), timeline
+        return partial(Course.of, curves.evaluate, timeline, speeds, shifts)
 
-    def _measurements(self, cohort: Cohort) -> Measurements:
+    def _measurements(
+        self, cohort: Cohort, summary: tuple[Array, Array, Array] | None = None
+    ) -> Measurements:
         """Products of the values of a prepared cohort, in the unit of the fit."""
-        memory = check_memory(self.memory)
-        found = cohort.measurements(self.n_jobs, self._internal.unit, memory=memory)
+        found = cohort.measurements(
+            self.n_jobs, self._internal.unit, memory=check_memory(self.memory), summary=summary
+        )
         return cast(Measurements, found)
 
     def _place(self, cohort: Cohort) -> Placed:
         """Where the subjects of a prepared cohort are, in internal units."""
-        fitted = self._internal
+        timeline = _timeline(cohort, self._internal.time_unit)
+        return self._placing.place(timeline, *self._pool(cohort))
+
+    def _pool(self, cohort: Cohort) -> tuple[Array, Array]:
+        """Sums and weights of the clusters at every visit of a prepared cohort."""
         with one_thread_per_product():
-            sums, weights = self._measurements(cohort).pool(
-                self.responsibilities_ * fitted.known[:, None]
+            return self._measurements(cohort).pool(
+                self.responsibilities_ * self._internal.known[:, None]
             )
-        return self._placing.place(_timeline(cohort, fitted.time_unit), sums, weights)
 
     def _published_curves(self, history: Cohort, subjects: IntArray, times: Array) -> Array:
         """Curves at other times of subjects, staged by the published objective, (n, n_clusters)."""
@@ -605,12 +614,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         curves = fitted.parameters.trajectories
         if not self.staging:
             return curves.evaluate(times / timeline.unit)
-        with one_thread_per_product():
-            pooled = self._measurements(history).pool(
-                self.responsibilities_ * fitted.known[:, None]
-            )
         problem = StageProblem(
-            PooledMeans.from_sums(*pooled),
+            PooledMeans.from_sums(*self._pool(history)),
             timeline,
             curves,
             fitted.parameters.noise,

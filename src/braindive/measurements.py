@@ -80,6 +80,10 @@ class Products(Protocol):
         """Standard unit of the values."""
 
     @property
+    def summary(self) -> tuple[Array, Array, Array]:
+        """Count, mean and energy of each vertex in the unit of the values."""
+
+    @property
     def counts(self) -> Array:
         """Number of observed visits of each vertex."""
 
@@ -133,6 +137,8 @@ class Measurements:
         Bytes that the blocks in work may take together.
     unit : Unit or None
         Standard unit of the values; None takes their own global mean and spread.
+    summary : tuple of arrays or None
+        `summary` of the same values where it is known already; None reads them for it.
     """
 
     def __init__(
@@ -145,6 +151,7 @@ class Measurements:
         block_size: int | None = None,
         memory: int | None = None,
         unit: Unit | None = None,
+        summary: tuple[Array, Array, Array] | None = None,
     ) -> None:
         self._values = mapped(values)
         if order is not None and np.array_equal(order, np.arange(values.shape[0])):
@@ -160,34 +167,36 @@ class Measurements:
             values, self.n_visits, missing, self._n_threads, memory
         )
         self._unit = unit
+        if summary is not None:
+            self.__dict__["summary"] = summary
 
     @cached_property
     def unit(self) -> Unit:
         """Standard unit of the values: standard values are (V - offset) / scale."""
         if self._unit is not None:
             return self._unit
-        return Unit.of(*self._summary)
+        return Unit.of(*self.summary)
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
         """Precision of the values."""
         return np.dtype(self._values.dtype)
 
-    @property
+    @cached_property
     def counts(self) -> Array:
         """Number of observed visits of each vertex."""
-        return self._summary[0]
+        return self.summary[0] if self.missing else np.full(self.n_vertices, float(self.n_visits))
 
     @cached_property
     def means(self) -> Array:
         """Mean of each vertex over its observed visits, in standard units."""
-        counts, means, _ = self._summary
+        counts, means, _ = self.summary
         return np.where(counts > 0, means - self.unit.offset, 0.0) / self.unit.scale
 
     @cached_property
     def energies(self) -> Array:
         """Sum of squared deviations of each vertex from its mean, in standard units."""
-        return self._summary[2] / self.unit.scale**2
+        return self.summary[2] / self.unit.scale**2
 
     @property
     def squares(self) -> Array:
@@ -329,7 +338,7 @@ class Measurements:
         return np.sum(list(self.map_blocks(sum_block)), axis=0)
 
     @cached_property
-    def _summary(self) -> tuple[Array, Array, Array]:
+    def summary(self) -> tuple[Array, Array, Array]:
         """Count, mean and sum of squared deviations of each vertex, in the unit of the values."""
         counts = np.full(self.n_vertices, float(self.n_visits))
         means = np.zeros(self.n_vertices)
@@ -411,7 +420,7 @@ class Measurements:
         """
         if block.observed is None:
             return block.values
-        deviations = block.values - self._summary[1][block.where].astype(block.values.dtype)
+        deviations = block.values - self.summary[1][block.where].astype(block.values.dtype)
         np.copyto(deviations, 0.0, where=~block.observed)
         return deviations
 
@@ -451,10 +460,14 @@ class Measurements:
             other.__dict__.pop(name, None)
         return other
 
-    @property
-    def summary(self) -> tuple[Array, Array, Array]:
-        """Count, mean and sum of squared deviations of each vertex, in the unit of the values."""
-        return self._summary
+    def select(self, visits: IntArray) -> Measurements:
+        """Return the measurements of some visits, in the same unit; the values are not copied."""
+        other = self.in_unit(self.unit)
+        other._order = visits if self._order is None else self._order[visits]
+        other.n_visits = len(visits)
+        for name in ("summary", "counts"):
+            other.__dict__.pop(name, None)
+        return other
 
     def map_blocks(self, function: Callable[[Block], T]) -> Iterator[T]:
         """Call with every block, in parallel; results in the order of the blocks."""

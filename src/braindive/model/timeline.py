@@ -69,6 +69,12 @@ class Timeline:
         """Whether anybody was seen more than once."""
         return len(self.times) > self.n_subjects
 
+    def select(self, subjects: IntArray) -> tuple[Timeline, IntArray]:
+        """Timeline of some subjects, ascending, and which visits are theirs."""
+        rows = np.flatnonzero(np.isin(self.subject_of_visit, subjects))
+        own = np.searchsorted(subjects, self.subject_of_visit[rows])
+        return Timeline(own, self.times[rows], self.centres[subjects], self.unit), rows
+
     def scores(self, speeds: Array, shifts: Array) -> Array:
         """Disease progression score of every visit (equation: s_ij = alpha_i t_ij + beta_i)."""
         return speeds[self.subject_of_visit] * self.times + shifts[self.subject_of_visit]

@@ -64,6 +64,16 @@ class Course:
         since = times - history.times[history.starts][subjects]
         return cls(subjects, levels, changes, times, since)
 
+    def select(self, visits: IntArray) -> Course:
+        """Course of some of the visits, of the same history."""
+        return Course(
+            self.subject_of_visit[visits],
+            self.levels[visits],
+            self.changes[visits],
+            self.times[visits],
+            self.since[visits],
+        )
+
     def columns(self, centres: Array) -> Array:
         """Level, change and time of every cluster less their centres, (3, n_visits, K + 1).
 

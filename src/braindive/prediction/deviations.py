@@ -15,7 +15,7 @@ from braindive.model.arrays import Array
 T = TypeVar("T")
 
 # Bytes of deviations that are worked on at once, so that they stay in the cache.
-_CACHE = 2**20
+_CACHE = 2**21
 
 
 @dataclass(frozen=True)
@@ -49,17 +49,20 @@ class Deviations:
         )
 
     def map(self, function: Callable[[Block, Array], T]) -> Iterator[T]:
-        """Call with pieces of every block and their deviations, 0 where not observed."""
+        """Call with pieces of every block and their deviations, 0 where not observed.
+
+        The deviations may be changed by the function and are overwritten after it.
+        """
         unit, dtype = self.measurements.unit, self.measurements.dtype
         course = np.column_stack([np.ones(len(self.course)), unit.scale * self.course])
         course = course.astype(dtype)
-
         width = max(_CACHE // (len(course) * dtype.itemsize), 1)
 
-        def call(block: Block) -> T:
+        def call(block: Block, buffer: Array) -> T:
             level = unit.offset + unit.scale * self.means[block.where]
             weights = np.column_stack([level, self.loadings[block.where]]).astype(dtype)
-            deviations = course @ weights.T
+            deviations = buffer[: len(course) * len(weights)].reshape(len(course), len(weights))
+            np.matmul(course, weights.T, out=deviations)
             np.subtract(block.values, deviations, out=deviations)
             deviations *= dtype.type(1 / unit.scale)
             if block.observed is not None:
@@ -67,7 +70,8 @@ class Deviations:
             return function(block, deviations)
 
         def call_pieces(block: Block) -> list[T]:
-            return [call(piece) for piece in block.pieces(width)]
+            buffer = np.empty(len(course) * width, dtype=dtype)
+            return [call(piece, buffer) for piece in block.pieces(width)]
 
         return chain.from_iterable(self.measurements.map_blocks(call_pieces))
 

@@ -65,7 +65,11 @@ class Kernel:
         return Outlook(inside, across, prior, np.maximum(values, 0.0), vectors, turned)
 
     def expect(
-        self, outlook: Outlook, deviations: Array, observed: BoolArray | None = None
+        self,
+        outlook: Outlook,
+        deviations: Array,
+        observed: BoolArray | None = None,
+        variances: bool = True,
     ) -> tuple[Array, Array]:
         """Expected deviations of people at other times, and their variance without noise.
 
@@ -77,6 +81,8 @@ class Kernel:
             0 where not observed.
         observed : (n_people, n_history, n_channels) bool, optional
             Where there are deviations; everywhere if left out.
+        variances : bool
+            Without, variances are left out: an array of none.
 
         Returns
         -------
@@ -89,7 +95,9 @@ class Kernel:
         np.divide(at.turned.astype(dtype)[:, :, None], shrink, out=shrink)
         along = at.vectors.swapaxes(1, 2).astype(dtype) @ deviations
         expected = np.einsum("gml,...gml->...gl", shrink, along)
-        left = at.prior[:, None] - np.einsum("gm,gml->gl", at.turned, shrink)
+        left = np.zeros((0, len(ratio)))
+        if variances:
+            left = at.prior[:, None] - np.einsum("gm,gml->gl", at.turned, shrink)
         if observed is not None:
             # Every person and channel with holes; a visit without a value has any variance.
             person, channel = np.nonzero(~observed.all(axis=1))
@@ -101,7 +109,8 @@ class Kernel:
             # numpy puts the holes first, before what led.
             known = np.moveaxis(deviations[..., person, :, channel], 0, -2)
             expected[..., person, channel] = np.einsum("hj,...hj->...h", gain, known)
-            left[person, channel] = at.prior[person] - np.sum(gain * across, axis=1)
+            if variances:
+                left[person, channel] = at.prior[person] - np.sum(gain * across, axis=1)
         return expected, np.maximum(left, 0.0) * self.persistent
 
 
@@ -146,28 +155,34 @@ class Moments:
 
     @classmethod
     def of(cls, timeline: Timeline, times: Array, deviations: Array) -> Moments:
-        """Sum over people; deviations (n_visits, n_channels) are 0 where not observed."""
+        """Sum over people; deviations (n_visits, n_channels) are 0 where not observed.
+
+        Times count from each person's first visit.
+        """
         counts = timeline.n_visits_of_subject
-        order = np.argsort(-counts, kind="stable")  # who was seen often comes first
-        starts = timeline.starts[order]
-        later = np.zeros((len(order), deviations.shape[1]), dtype=deviations.dtype)
-        timed_total = np.zeros_like(later)
-        products, squares = np.zeros((3, deviations.shape[1])), np.zeros(deviations.shape[1])
+        starts = timeline.starts[np.argsort(-counts, kind="stable")]  # often seen people first
+        times = times.astype(deviations.dtype)[:, None]
+        products = np.zeros((3, deviations.shape[1]))
         # From last visits to first ones: min(t, t') is the time of the earlier of two.
+        later = timed_later = deviations[:0]
         for number in reversed(range(int(counts.max()))):
-            n_seen = int(np.sum(counts > number))
-            rows = starts[:n_seen] + number
+            rows = starts[: int(np.sum(counts > number))] + number
             here = deviations[rows]
-            timed = times[rows].astype(here.dtype)[:, None] * here
-            products += [
-                np.einsum("nl,nl->l", here, later[:n_seen]),
-                np.einsum("nl,nl->l", timed, timed_total[:n_seen]),
-                np.einsum("nl,nl->l", timed, later[:n_seen]),
-            ]
-            squares += np.einsum("nl,nl->l", here, here)
-            later[:n_seen] += here
-            timed_total[:n_seen] += timed
-        return cls(products, squares)
+            timed = times[rows] * here if number else here[:0]  # at first visits t is 0
+            n_later = len(later)
+            products[0] += _dot(here[:n_later], later)
+            if number:
+                products[1] += _dot(timed[:n_later], timed_later)
+                products[2] += _dot(timed[:n_later], later)
+                here[:n_later] += later
+                timed[:n_later] += timed_later
+            later, timed_later = here, timed
+        return cls(products, np.asarray(_dot(deviations, deviations), dtype=float))
+
+
+def _dot(one: Array, other: Array) -> Array:
+    """Products of two arrays, summed over the first axis."""
+    return np.asarray(np.einsum("nl,nl->l", one, other))
 
 
 def fit_kernel(

@@ -6,21 +6,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from braindive.measurements import Block, Measurements
-from braindive.model.arrays import Array, BoolArray
+from braindive.measurements import Block, Measurements, in_fours
+from braindive.model.arrays import Array, BoolArray, IntArray
 from braindive.model.timeline import Timeline
 from braindive.prediction.course import Course
 from braindive.prediction.deviations import Deviations, overlap, solve_scores
 from braindive.prediction.kernel import Kernel, Moments, fit_kernel
 from braindive.prediction.personal import PersonalModel, alike, learn_beliefs
 
-# Subjects from whose deviations spatial components are found, and most components.
-_ENOUGH_SUBJECTS = 400
+# People who tell how deviations persist: of more, variances hardly become better known.
+_ENOUGH_SUBJECTS = 200
+# Most spatial components, and people needed for each.
 _MOST_COMPONENTS = 10
 _SUBJECTS_PER_COMPONENT = 10
 # Values in the sample of vertices from which components are told apart, and in the part of it
 # from which beliefs are learnt; and the fewest and most vertices in the latter.
-_SAMPLE = 2**23
+_SAMPLE = 2**22
 _PART = 2**19
 _VERTICES = (200, 2000)
 _NOTHING = Kernel(np.array([1.0, 0.0, 0.0]), np.zeros(0), np.zeros(0))
@@ -53,7 +54,10 @@ class Sample:
 def learn_personal(
     measurements: Measurements, responsibilities: Array, timeline: Timeline, course: Course
 ) -> PersonalModel:
-    """Learn everything that prediction needs, in four reads of the values.
+    """Learn everything that prediction needs, in three reads of the values.
+
+    Means and rates are everybody's; how deviations from them persist is learnt from enough
+    people, evenly spread over the cohort.
 
     Parameters
     ----------
@@ -66,21 +70,36 @@ def learn_personal(
     course : Course
         Of all its visits in canonical order, as seen from all but each subject's last visit.
     """
-    n_visits, n_vertices = measurements.n_visits, measurements.n_vertices
-    means, shares = measurements.means, measurements.counts / n_visits
-    rates, sample = _glance(measurements, timeline, shares)
+    own, visits = timeline.select(_witnesses(timeline))
+    rates, sample = _glance(measurements, timeline, visits)
     centres = course.columns(np.zeros((3, 1, 1))).mean(axis=1, keepdims=True)
     model = PersonalModel(
-        means,
+        measurements.means,
         rates,
         centres,
         np.array([1.0, 1.0, 0.0]),
-        np.zeros((n_vertices, 0)),
+        np.zeros((measurements.n_vertices, 0)),
         _NOTHING,
         _NOTHING,
         1.0,
     )
     loadings = np.column_stack([responsibilities, rates])
+    if len(visits) < measurements.n_visits:
+        measurements = measurements.select(visits)
+    return _learn_kernels(model, measurements, sample, loadings, own, course.select(visits))
+
+
+def _learn_kernels(
+    model: PersonalModel,
+    measurements: Measurements,
+    sample: Sample,
+    loadings: Array,
+    timeline: Timeline,
+    course: Course,
+) -> PersonalModel:
+    """Learn how deviations persist and what to believe, from the visits of some people."""
+    n_visits = measurements.n_visits
+    shares = measurements.counts / n_visits
 
     # First beliefs from few vertices, each by itself.
     part = sample.thinned(int(np.clip(_PART // n_visits, *_VERTICES)))
@@ -91,7 +110,7 @@ def learn_personal(
         model = _believe(replace(model, vertex_kernel=kernel), timeline, course, part, loadings)
 
     turn, kernel = _persons(model, sample, loadings, timeline, course)
-    deviations = Deviations(measurements, means, model.fixed(course), loadings)
+    deviations = Deviations(measurements, model.means, model.fixed(course), loadings)
     components, scores = _components(deviations, turn)
     model = replace(model, components=components, component_kernel=kernel)
 
@@ -104,32 +123,48 @@ def learn_personal(
     kernel = fit_kernel(timeline, course.since, moments, shares)
     thin = replace(model, vertex_kernel=kernel.at(part.vertices))
     # Scores of the values themselves, and of each column of the course.
-    columns = course.columns(centres) @ (loadings.T @ components)
+    columns = course.columns(model.centres) @ (loadings.T @ components)
     own = scores + np.tensordot(model.beliefs, columns, axes=1)
     series = np.concatenate([own[None], columns])
     thin = _believe(thin, timeline, course, part, loadings, series)
     return replace(model, vertex_kernel=kernel, beliefs=thin.beliefs, inflation=thin.inflation)
 
 
-def _glance(measurements: Measurements, timeline: Timeline, shares: Array) -> tuple[Array, Sample]:
-    """Mean rate of change of every vertex, and a sample of vertices."""
-    n_visits, n_vertices = measurements.n_visits, measurements.n_vertices
+def _witnesses(timeline: Timeline) -> IntArray:
+    """Enough people, evenly spread; those who came back before those seen once."""
+    came_back = timeline.n_visits_of_subject > 1
+    chosen = _evenly(np.flatnonzero(came_back), _ENOUGH_SUBJECTS)
+    others = _evenly(np.flatnonzero(~came_back), _ENOUGH_SUBJECTS - len(chosen))
+    return np.sort(np.concatenate([chosen, others]))
+
+
+def _evenly(people: IntArray, most: int) -> IntArray:
+    places = np.linspace(0, len(people) - 1, min(most, len(people))).round().astype(int)
+    return np.asarray(people[places])
+
+
+def _glance(
+    measurements: Measurements, timeline: Timeline, visits: IntArray
+) -> tuple[Array, Sample]:
+    """Mean rate of change of every vertex, and a sample of vertices at some of the visits."""
+    n_vertices, n_visits = measurements.n_vertices, len(visits)
     unit, means, dtype = measurements.unit, measurements.means, measurements.dtype
     rates = np.empty(n_vertices)
+    shares = measurements.counts / measurements.n_visits
     power = max(float(timeline.times @ timeline.times), 1e-12) * np.maximum(shares, 1e-12)
     step = max(1, n_vertices // max(_SAMPLE // n_visits, _VERTICES[1]))
     vertices = np.arange(0, n_vertices, step)
     values = np.empty((n_visits, len(vertices)), dtype=dtype)
-    times = timeline.times.astype(dtype)
+    times = in_fours(timeline.times[None], dtype)
 
     def look(block: Block) -> None:
         where = block.where
-        above = times @ measurements.deviations(block) / unit.scale
+        above = (times @ measurements.deviations(block))[0] / unit.scale
         rates[where] = above / power[where]
         first, last = np.searchsorted(vertices, (where.start, where.stop))
         own = vertices[first:last]
-        standard = (block.values[:, own - where.start] - dtype.type(unit.offset)) / unit.scale
-        values[:, first:last] = standard - means[own]
+        standard = block.values[visits[:, None], own - where.start] - dtype.type(unit.offset)
+        values[:, first:last] = standard / unit.scale - means[own]
 
     for _ in measurements.map_blocks(look):
         pass
@@ -152,37 +187,31 @@ def _persons(
     kernel : Kernel
         Of the components' scores.
     """
-    n_subjects, of_visit = timeline.n_subjects, timeline.subject_of_visit
+    n_subjects, counts = timeline.n_subjects, timeline.n_visits_of_subject
     number = min(_MOST_COMPONENTS, n_subjects // _SUBJECTS_PER_COMPONENT)
     if not number:
-        return np.zeros((len(of_visit), 0)), _NOTHING
-    chosen = np.unique(np.linspace(0, n_subjects - 1, _ENOUGH_SUBJECTS).astype(int))
+        return np.zeros((len(timeline.times), 0)), _NOTHING
     dtype = sample.values.dtype
     weights = loadings[sample.vertices].astype(dtype)
     deviations = (sample.values - model.fixed(course).astype(dtype) @ weights.T) * sample.observed
     # Lengths as if all vertices were in the sample.
     deviations *= dtype.type(np.sqrt(len(loadings) / len(sample.vertices)))
-    people = timeline.by_subject(deviations)[chosen]
-    people /= timeline.n_visits_of_subject[chosen, None].astype(dtype)
+    people = timeline.by_subject(deviations) / counts[:, None].astype(dtype)
     between = (people @ people.T).astype(float)
 
     persistent, noise, shapes = [], [], []
-    halves = np.arange(len(chosen)) % 2 == 0
+    halves = np.arange(n_subjects) % 2 == 0
     for half in (halves, ~halves):
         turn = _leading(between[np.ix_(half, half)], number)
-        judged = np.flatnonzero(np.isin(of_visit, chosen[~half]))
+        own, judged = timeline.select(np.flatnonzero(~half))
         scores = (deviations[judged] @ (people[half].T @ turn.astype(dtype))).astype(float)
-        own = Timeline.from_times(
-            np.searchsorted(chosen[~half], of_visit[judged]), timeline.times[judged], 1.0
-        )
         since = course.since[judged]
         kernel = fit_kernel(own, since, Moments.of(own, since, scores))
         persistent.append(kernel.persistent)
         noise.append(kernel.noise)
         shapes.append(kernel.shape)
-    mean = np.zeros((n_subjects, number))
-    mean[chosen] = _leading(between, number) / timeline.n_visits_of_subject[chosen, None]
-    return mean[of_visit], Kernel(
+    mean = _leading(between, number) / counts[:, None]
+    return mean[timeline.subject_of_visit], Kernel(
         np.mean(shapes, axis=0), np.mean(persistent, axis=0), np.mean(noise, axis=0)
     )
 

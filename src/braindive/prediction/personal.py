@@ -64,7 +64,7 @@ class PersonalModel:
         future: Course,
         variances: bool = True,
     ) -> tuple[Array, Array | None]:
-        """Expected values of visits, and their variances if wanted, in standard units.
+        """Expected values of visits, and their variances if wanted, in the unit of the values.
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ class PersonalModel:
         loadings = np.column_stack([responsibilities, self.rates])
         deviations = Deviations(history, self.means, self.fixed(past), loadings)
         scores = deviations.project(self.components)
-        dtype, after = history.dtype, self.fixed(future)
+        dtype, unit, after = history.dtype, history.unit, self.fixed(future)
         out = np.empty((len(after), len(self.means)), dtype=dtype)
         spread = np.empty_like(out) if variances else None
         # Of each group of visits: their rows, and what to expect of the components.
@@ -95,26 +95,42 @@ class PersonalModel:
             times = past.since[rows], future.since[wanted]
             wide, own = self.component_kernel, self.vertex_kernel
             shared = wide.expect(wide.outlook(*times), scores[rows])
-            groups.append((wanted, rows, own.outlook(*times), *shared))
+            groups.append((_as_slice(wanted), rows, own.outlook(*times), *shared))
+        levels = unit.offset + unit.scale * self.means
 
         def predict(block: Block, rest: Array) -> None:
             where = block.where
             parts, kernel = self.components[where], self.vertex_kernel.at(where)
-            weights = np.column_stack([self.means[where], loadings[where], parts]).astype(dtype).T
+            scaled = unit.scale * np.column_stack([loadings[where], parts])
+            weights = np.column_stack([levels[where], scaled]).astype(dtype).T
             for wanted, rows, outlook, expected, doubt in groups:
                 seen = None if block.observed is None else block.observed[rows]
-                own, left = kernel.expect(outlook, rest[rows], seen)
-                ones = np.ones((len(wanted), 1))
-                course = np.column_stack([ones, after[wanted], expected]).astype(dtype)
-                own += course @ weights
+                own, left = kernel.expect(outlook, _take(rest, rows), seen, variances)
+                course = np.column_stack([np.ones(len(rows)), after[wanted], expected])
+                own *= dtype.type(unit.scale)
+                own += course.astype(dtype) @ weights
                 out[wanted, where] = own
                 if spread is not None:
                     wide = (doubt + self.component_kernel.noise) @ (parts**2).T
-                    spread[wanted, where] = self.inflation * (left + kernel.noise + wide)
+                    inflation = self.inflation * unit.scale**2
+                    spread[wanted, where] = inflation * (left + kernel.noise + wide)
 
         for _ in deviations.beyond(scores, self.components).map(predict):
             pass
         return out, spread
+
+
+def _as_slice(indices: IntArray) -> IntArray | slice:
+    """The same as a slice where they follow on each other."""
+    first, last = int(indices[0]), int(indices[-1])
+    follow = last - first == len(indices) - 1 and bool((np.diff(indices) == 1).all())
+    return slice(first, last + 1) if follow else indices
+
+
+def _take(x: Array, rows: IntArray) -> Array:
+    """x[rows] for rows (n, m), without a copy where they follow on each other."""
+    which = _as_slice(rows.ravel())
+    return x[which].reshape(*rows.shape, -1)
 
 
 def alike(timeline: Timeline, targets: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
