@@ -85,6 +85,11 @@ class CorrelatedStageProblem:
     shift_prior: Normal
     covariance: Covariance
 
+    def select(self, subjects: IntArray) -> CorrelatedStageProblem:
+        """Return the problem of some of the subjects, ascending."""
+        timeline, visits = self.timeline.select(subjects)
+        return replace(self, timeline=timeline, pooled=self.pooled.select(visits))
+
     def reordered(self, order: IntArray) -> CorrelatedStageProblem:
         """Return the same problem with its clusters in another order."""
         pooled, covariance = self.pooled, self.covariance

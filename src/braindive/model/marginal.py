@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from braindive.model.arrays import Array
+from braindive.model.arrays import Array, IntArray
 from braindive.model.covariance import CorrelatedStageProblem, Covariance
 from braindive.model.pooled import PooledMeans
 from braindive.model.priors import Normal
@@ -49,6 +49,15 @@ class StagePosterior:
     def mean(self) -> tuple[Array, Array]:
         """Expected speed and shift of each subject."""
         return (self.weights * self.speeds).sum(axis=0), (self.weights * self.shifts).sum(axis=0)
+
+    def select(self, subjects: IntArray) -> StagePosterior:
+        """Posterior of some of the subjects, ascending."""
+        return StagePosterior(
+            self.timeline.select(subjects)[0],
+            self.speeds[:, subjects],
+            self.shifts[:, subjects],
+            self.weights[:, subjects],
+        )
 
     def standard_errors(self) -> Array:
         """Spread of speed, of shift at the user's time 0, and of the first visit's score, (S, 3).
@@ -151,16 +160,24 @@ def _start(problem: CorrelatedStageProblem, speeds: Array, shifts: Array) -> Cov
 
 
 def _change(here: CorrelatedStageProblem, there: CorrelatedStageProblem) -> float:
-    """Largest relative change of the curves over the visits, and of the residual variances."""
+    """Largest relative change of the curves over the people, and of the residual variances.
+
+    Curves are compared at the same places among the people: the scale of the internal score is
+    nearly free, creeps along for long, and is taken out of every score that is shown.
+    """
     before, after = here.covariance, there.covariance
     total = np.diag(before.within + before.between)
     variances = np.abs(np.diag(after.within - before.within)) / total
     levels = np.abs(np.diag(after.between - before.between)) / total
-    prior = here.shift_prior
-    scores = float(prior.mean) + float(prior.sd) * np.linspace(-2, 2, 41)
-    old, new = here.trajectories.evaluate(scores), there.trajectories.evaluate(scores)
+    old, new = (_curves_over_people(problem) for problem in (here, there))
     curves = np.abs(new - old).max(axis=0) / np.maximum(np.ptp(old, axis=0), 1e-300)
     return float(np.max([variances, levels, curves]))
+
+
+def _curves_over_people(problem: CorrelatedStageProblem) -> Array:
+    prior = problem.shift_prior
+    scores = float(prior.mean) + float(prior.sd) * np.linspace(-2, 2, 41)
+    return problem.trajectories.evaluate(scores)
 
 
 def _update(

@@ -8,7 +8,7 @@ generalised least squares, and their errors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,9 +19,12 @@ from braindive.model.influence import CurveUncertainty
 from braindive.model.marginal import StagePosterior, integrate, refine
 from braindive.model.pooled import PooledMeans
 from braindive.model.priors import Gamma, Normal, Priors
-from braindive.model.staging import find_stages
-from braindive.model.timeline import Timeline
+from braindive.model.staging import find_stages, settle_stages
+from braindive.model.timeline import Timeline, evenly
 from braindive.model.trajectories import Box, Trajectories
+
+# Of more subjects, curves and covariances hardly become better known.
+_ENOUGH_SUBJECTS = 2000
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,12 @@ class Placing:
 
     @classmethod
     def learn(cls, training: Training, parameters: Parameters, priors: Priors) -> Placing:
-        """Learn from the pooled measurements of the training subjects."""
-        problem = CorrelatedStageProblem(
+        """Learn from the pooled measurements of the training subjects.
+
+        Of very many subjects, curves and covariances are learnt from enough of them, and the
+        curves' uncertainty is theirs.
+        """
+        everyone = CorrelatedStageProblem(
             PooledMeans.from_sums(training.sums, training.weights),
             training.timeline,
             parameters.trajectories,
@@ -103,22 +110,32 @@ class Placing:
             priors.shift,
             Covariance.independent(training.weights.mean(axis=0), parameters.noise),
         )
-        problem = refine(
-            problem, parameters.speeds, parameters.shifts, training.box, priors.trajectory
+        enough = evenly(np.arange(training.timeline.n_subjects), _ENOUGH_SUBJECTS)
+        some, visits = everyone.select(enough), training.timeline.select(enough)[1]
+        speeds, shifts = parameters.speeds[enough], parameters.shifts[enough]
+        learnt = refine(some, speeds, shifts, training.box, priors.trajectory)
+        everyone = replace(
+            everyone,
+            trajectories=learnt.trajectories,
+            shift_prior=learnt.shift_prior,
+            covariance=learnt.covariance,
         )
-        posterior = integrate(problem, *find_stages(problem, parameters.shifts))
-        speeds, shifts = posterior.mean()
-        scores = training.timeline.scores(speeds, shifts)
+        modes = settle_stages(everyone, parameters.speeds, parameters.shifts)
+        posterior = integrate(everyone, *modes)
+        scores = training.timeline.scores(*posterior.mean())
+        doubt = CurveUncertainty.from_training(
+            learnt, posterior.select(enough), training.reference[visits]
+        )
         return cls(
-            problem.trajectories,
-            problem.noise,
-            problem.speed_prior,
-            problem.shift_prior,
-            problem.covariance,
-            CurveUncertainty.from_training(problem, posterior, training.reference),
+            learnt.trajectories,
+            learnt.noise,
+            learnt.speed_prior,
+            learnt.shift_prior,
+            learnt.covariance,
+            doubt,
             float(np.mean(scores[training.reference])),
             float(np.std(scores[training.reference])) or 1.0,
-            shifts,
+            posterior.mean()[1],
             scores,
         )
 

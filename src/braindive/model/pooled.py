@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from braindive.model.arrays import Array
+from braindive.model.arrays import Array, IntArray
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,10 @@ class PooledMeans:
         means = sums / np.maximum(weights, 1e-300)
         within = responsibilities.T @ squares - np.sum(weights * means**2, axis=0)
         return cls(means, weights, np.maximum(within, 0.0))
+
+    def select(self, visits: IntArray) -> PooledMeans:
+        """Return the means of some of the visits; the constant between the two forms is lost."""
+        return PooledMeans(self.means[visits], self.weights[visits], np.zeros_like(self.within))
 
     def residuals(self, curves: Array) -> Array:
         """sum_l z_lk (V_ln - F_nk)."""

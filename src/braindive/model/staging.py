@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
-from braindive.model.arrays import Array
+from braindive.model.arrays import Array, BoolArray, IntArray
+from braindive.model.pooled import PooledMeans
 from braindive.model.priors import Gamma, Normal
 from braindive.model.timeline import Timeline
 from braindive.model.trajectories import Sums, Trajectories
+
+# Relative gain of a step at which a subject's stage has settled.
+_TOL = 1e-10
+# Steps in a round, after which those who have settled are left alone, and most rounds.
+_STEPS = 10
+_ROUNDS = 10
 
 
 class StageLoss(Protocol):
@@ -33,6 +40,13 @@ class StageLoss(Protocol):
 
     def gradient(self, speeds: Array, shifts: Array) -> tuple[Array, Array]:
         """Gradient (n_subjects, 2) and Gauss-Newton Hessian by (log speed, shift) of `loss`."""
+
+
+class SelectableLoss(StageLoss, Protocol):
+    """Losses from which those of some subjects can be taken."""
+
+    def select(self, subjects: IntArray) -> SelectableLoss:
+        """Losses of some subjects, ascending."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +73,12 @@ class StageProblem:
     noise: Array
     speed_prior: Gamma
     shift_prior: Normal
+
+    def select(self, subjects: IntArray) -> StageProblem:
+        """Return the problem of some of the subjects, ascending; for pooled measurements."""
+        assert isinstance(self.sums, PooledMeans)
+        timeline, visits = self.timeline.select(subjects)
+        return replace(self, timeline=timeline, sums=self.sums.select(visits))
 
     def loss(self, speeds: Array, shifts: Array) -> Array:
         """Negative log-posterior of every subject up to a constant, (n_subjects,)."""
@@ -111,12 +131,12 @@ def search_shifts(problem: StageLoss, speeds: Array, shifts: Array, grid: Array)
     return best
 
 
-def find_stages(problem: StageLoss, known_shifts: Array) -> tuple[Array, Array]:
+def find_stages(problem: SelectableLoss, known_shifts: Array) -> tuple[Array, Array]:
     """Most probable speeds and shifts, from a start that does not depend on other subjects.
 
     Parameters
     ----------
-    problem : StageLoss
+    problem : SelectableLoss
         The subjects.
     known_shifts : (n,)
         Shifts of the training subjects, over whose range the best valley is looked for.
@@ -125,7 +145,21 @@ def find_stages(problem: StageLoss, known_shifts: Array) -> tuple[Array, Array]:
     speeds = np.full(n_subjects, problem.speed_prior.mode)
     shifts = np.full(n_subjects, float(problem.shift_prior.mean))
     shifts = search_shifts(problem, speeds, shifts, shift_grid(known_shifts, 101))
-    return fit_stages(problem, speeds, shifts, max_iter=100)
+    return settle_stages(problem, speeds, shifts)
+
+
+def settle_stages(problem: SelectableLoss, speeds: Array, shifts: Array) -> tuple[Array, Array]:
+    """Go on with `fit_stages` until everybody has settled."""
+    speeds, shifts = speeds.copy(), shifts.copy()
+    unsettled = np.arange(len(speeds))
+    for _ in range(_ROUNDS):  # most subjects settle in the first, few need all
+        part = problem if len(unsettled) == len(speeds) else problem.select(unsettled)
+        found = _descend(part, speeds[unsettled], shifts[unsettled], _STEPS, _TOL)
+        speeds[unsettled], shifts[unsettled], settled = found
+        unsettled = unsettled[~settled]
+        if not len(unsettled):
+            break
+    return speeds, shifts
 
 
 def fit_stages(
@@ -133,9 +167,11 @@ def fit_stages(
     speeds: Array,
     shifts: Array,
     max_iter: int = 30,
-    tol: float = 1e-10,
+    tol: float = _TOL,
 ) -> tuple[Array, Array]:
     """Damped Gauss-Newton on (log speed, shift) of every subject; no subject's loss ever rises.
+
+    A subject's path does not depend on the others.
 
     Parameters
     ----------
@@ -148,22 +184,32 @@ def fit_stages(
     -------
     speeds, shifts : (n_subjects,)
     """
+    speeds, shifts, _ = _descend(problem, speeds, shifts, max_iter, tol)
+    return speeds, shifts
+
+
+def _descend(
+    problem: StageLoss, speeds: Array, shifts: Array, max_iter: int, tol: float
+) -> tuple[Array, Array, BoolArray]:
+    """As `fit_stages`; also says who has come to rest."""
     loss = problem.loss(speeds, shifts)
     damping = np.full(len(speeds), 1e-3)
+    settled = np.zeros(len(speeds), dtype=bool)
     for _ in range(max_iter):
         step = _solve_2x2(*problem.gradient(speeds, shifts), damping)
         speeds_there = speeds * np.exp(np.clip(-step[:, 0], -1, 1))
         shifts_there = shifts - step[:, 1]
         loss_there = problem.loss(speeds_there, shifts_there)
-        better = loss_there < loss
+        better = (loss_there < loss) & ~settled
         gain = np.where(better, loss - loss_there, 0.0)
         speeds = np.where(better, speeds_there, speeds)
         shifts = np.where(better, shifts_there, shifts)
         loss = np.where(better, loss_there, loss)
         damping = np.clip(np.where(better, damping / 10, damping * 10), 1e-12, 1e12)
-        if not np.any(gain > tol * (1 + np.abs(loss))) and np.all(better | (damping > 1e3)):
+        settled |= (gain <= tol * (1 + np.abs(loss))) & (better | (damping > 1e3))
+        if settled.all():
             break
-    return speeds, shifts
+    return speeds, shifts, settled
 
 
 def _solve_2x2(gradient: Array, hessian: Array, damping: Array) -> Array:

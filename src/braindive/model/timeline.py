@@ -10,6 +10,12 @@ import numpy as np
 from braindive.model.arrays import Array, IntArray
 
 
+def evenly(subjects: IntArray, most: int) -> IntArray:
+    """Choose so many of the subjects, or all if there are fewer, evenly spread."""
+    places = np.linspace(0, len(subjects) - 1, min(most, len(subjects))).round().astype(int)
+    return np.asarray(subjects[places])
+
+
 @dataclass(frozen=True)
 class Timeline:
     """When each subject was seen; visits are sorted by subject, then by time.

@@ -8,7 +8,7 @@ import numpy as np
 
 from braindive.measurements import Block, Measurements, in_fours
 from braindive.model.arrays import Array, BoolArray, IntArray
-from braindive.model.timeline import Timeline
+from braindive.model.timeline import Timeline, evenly
 from braindive.prediction.course import Course
 from braindive.prediction.deviations import Deviations, overlap, solve_scores
 from braindive.prediction.kernel import Kernel, Moments, fit_kernel
@@ -133,14 +133,9 @@ def _learn_kernels(
 def _witnesses(timeline: Timeline) -> IntArray:
     """Enough people, evenly spread; those who came back before those seen once."""
     came_back = timeline.n_visits_of_subject > 1
-    chosen = _evenly(np.flatnonzero(came_back), _ENOUGH_SUBJECTS)
-    others = _evenly(np.flatnonzero(~came_back), _ENOUGH_SUBJECTS - len(chosen))
+    chosen = evenly(np.flatnonzero(came_back), _ENOUGH_SUBJECTS)
+    others = evenly(np.flatnonzero(~came_back), _ENOUGH_SUBJECTS - len(chosen))
     return np.sort(np.concatenate([chosen, others]))
-
-
-def _evenly(people: IntArray, most: int) -> IntArray:
-    places = np.linspace(0, len(people) - 1, min(most, len(people))).round().astype(int)
-    return np.asarray(people[places])
 
 
 def _glance(
