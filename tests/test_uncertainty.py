@@ -138,11 +138,10 @@ def test_gradient_of_the_marginal_likelihood_follows_the_curves(rng):
     np.testing.assert_allclose(gradients[:, 4 + 2], numeric, rtol=1e-4, atol=1e-6)
 
 
-@pytest.fixture(scope="module")
-def correlated():
-    """Noise that whole regions of a scan share, as smooth noise does."""
-    rng = np.random.default_rng(3)
-    simulation = bd.simulate_cohort(n_subjects=240, n_vertices=300, noise=0.5, random_state=3)
+def fit_correlated(seed):
+    """Fit a cohort with noise that whole regions of a scan share, as smooth noise does."""
+    rng = np.random.default_rng(seed)
+    simulation = bd.simulate_cohort(n_subjects=240, n_vertices=300, noise=0.5, random_state=seed)
     cohort = simulation.cohort
     maps = rng.normal(size=(6, 300))
     shared = 0.12 * rng.normal(size=(cohort.n_visits, 6)) @ maps
@@ -152,6 +151,11 @@ def correlated():
     train, new = noisy.select(subjects=ids[:120]), noisy.select(subjects=ids[120:])
     model = bd.DIVE(n_clusters=3, random_state=0).fit(train)
     return model, train, new, simulation.truth.shifts
+
+
+@pytest.fixture(scope="module")
+def correlated():
+    return fit_correlated(3)
 
 
 def errors_of_scores(correlated, part):
@@ -167,9 +171,10 @@ def errors_of_scores(correlated, part):
 
 
 @pytest.mark.parametrize("part", ["training", "new"])
-def test_intervals_cover_when_noise_is_correlated(correlated, part):
-    errors, spread = errors_of_scores(correlated, part)
-    assert 0.90 < np.mean(np.abs(errors) < 1.96 * spread) <= 0.99
+def test_intervals_cover_when_noise_is_correlated(part):
+    found = [errors_of_scores(fit_correlated(seed), part) for seed in range(6)]
+    errors, spread = map(np.concatenate, zip(*found, strict=True))
+    assert 0.92 < np.mean(np.abs(errors) < 1.96 * spread) <= 0.97
 
 
 def test_intervals_that_take_vertices_for_independent_do_not_cover(correlated):
@@ -198,8 +203,8 @@ def test_staging_alone_or_among_others_is_the_same(correlated):
     np.testing.assert_allclose(
         alone.drop(columns="outside").to_numpy(float),
         among.drop(columns="outside").to_numpy(float),
-        rtol=1e-4,
-        atol=1e-5,
+        rtol=1e-9,
+        atol=1e-9,
     )
 
 

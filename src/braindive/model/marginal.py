@@ -22,11 +22,15 @@ from braindive.model.trajectories import Box, fit_trajectories
 
 # Points of the integral in units of the posterior's spread: along the shift, and along the speed
 # with the weights of Gauss and Hermite.
-_ALONG_SHIFT = np.linspace(-3.6, 3.6, 13)
+_ALONG_SHIFT = np.linspace(-3.6, 3.6, 9)
 _ALONG_SPEED = np.sqrt(3.0) * np.array([-1.0, 0.0, 1.0])
 _SPEED_WEIGHTS = np.array([1.0, 4.0, 1.0]) / 6
 # Bins of the score in which measurements are gathered for the curves' update.
 _BINS = 400
+# Variance between people from which a fit begins at least, as a share of that within.
+_LEAST_BETWEEN = 0.01
+# Most updates that are leapt over at once.
+_FURTHEST = 16.0
 
 
 @dataclass(frozen=True)
@@ -116,8 +120,8 @@ def refine(
     shifts: Array,
     box: Box,
     trajectory_prior: Normal | None,
-    max_iter: int = 40,
-    tol: float = 5e-3,
+    max_iter: int = 30,
+    tol: float = 1e-3,
 ) -> CorrelatedStageProblem:
     """Refit curves, the shifts' prior and the covariance with the stages integrated out.
 
@@ -132,7 +136,7 @@ def refine(
     trajectory_prior : Normal or None
         Prior of the curves.
     max_iter, tol
-        Most updates, and the relative change of curves and variances at which to stop.
+        Most pairs of updates, and the relative change of curves and variances at which to stop.
 
     Returns
     -------
@@ -141,22 +145,87 @@ def refine(
     """
     independent = problem.covariance
     problem = replace(problem, covariance=_start(problem, speeds, shifts))
+    modes = speeds, shifts
+
+    def update(here: CorrelatedStageProblem) -> CorrelatedStageProblem:
+        nonlocal modes
+        modes = fit_stages(here, *modes, max_iter=3)
+        return _update(here, integrate(here, *modes), independent, box, trajectory_prior)
+
+    furthest = 1.0
     for _ in range(max_iter):
-        speeds, shifts = fit_stages(problem, speeds, shifts, max_iter=3)
-        posterior = integrate(problem, speeds, shifts)
-        there = _update(problem, posterior, independent, box, trajectory_prior)
-        change = _change(problem, there)
-        problem = there
-        if change < tol:
+        first = update(problem)
+        second = update(first)
+        if _change(first, second) < tol:
             break
-    return problem
+        leapt, furthest = _leap(problem.covariance, first.covariance, second.covariance, furthest)
+        problem = replace(second, covariance=leapt)
+    return second
+
+
+def _leap(
+    start: Covariance, first: Covariance, second: Covariance, furthest: float
+) -> tuple[Covariance, float]:
+    """Go on from two updates as far as their change tells (SQUAREM of Varadhan and Roland, 2008).
+
+    EM creeps where variances are small. Curves are left out: far extrapolation harms them.
+
+    Returns
+    -------
+    covariance, furthest
+        Where to go on, and how far the next leap may go, in updates.
+    """
+    here, there, beyond = (_pack(covariance) for covariance in (start, first, second))
+    step, bend = there - here, beyond - 2 * there + here
+    length = float(np.linalg.norm(step) / max(float(np.linalg.norm(bend)), 1e-300))
+    if length >= furthest:
+        length, furthest = furthest, min(4 * furthest, _FURTHEST)
+    if length <= 1:
+        return second, furthest
+    return _unpack(here + 2 * length * step + length**2 * bend, second.weights), furthest
+
+
+def _pack(covariance: Covariance) -> Array:
+    """E and B as numbers that may take any value: factors of Cholesky, diagonals as logarithms."""
+    numbers = []
+    for matrix in (covariance.within, covariance.between):
+        root = np.linalg.cholesky(matrix)
+        size = np.diag(root)
+        numbers += [np.log(size), (root / size[:, None])[np.tril_indices(len(root), -1)]]
+    return np.concatenate(numbers)
+
+
+def _unpack(numbers: Array, weights: Array) -> Covariance:
+    """Undo `_pack`."""
+    n = len(weights)
+    lower = np.tril_indices(n, -1)
+    matrices: list[Array] = []
+    for half in np.split(numbers, 2):
+        root = np.eye(n)
+        root[lower] = half[n:]
+        root *= np.exp(half[:n])[:, None]
+        matrices.append(root @ root.T)
+    return Covariance(matrices[0], matrices[1], weights)
 
 
 def _start(problem: CorrelatedStageProblem, speeds: Array, shifts: Array) -> Covariance:
+    """E and B by analysis of variance: EM would take long to forget too large a B."""
+    timeline, floor = problem.timeline, problem.covariance.within
     residuals = np.where(problem.pooled.weights > 0, problem.residuals(speeds, shifts), 0.0)
-    seen = residuals.T @ residuals / len(residuals)
-    floor = problem.covariance.within
-    return Covariance(seen + floor, 0.1 * seen + 1e-3 * floor, problem.covariance.weights)
+    counts, freedom = timeline.n_visits_of_subject, len(residuals) - timeline.n_subjects
+    if not freedom:
+        seen = residuals.T @ residuals / len(residuals)
+        return Covariance(seen + floor, 0.1 * seen + 1e-3 * floor, problem.covariance.weights)
+    means = timeline.by_subject(residuals) / counts[:, None]
+    away = residuals - means[timeline.subject_of_visit]
+    within = away.T @ away / freedom + floor
+    between = means.T @ means / len(means) - within * np.mean(1 / counts)
+    # In units of E, B is at least a little, and in no direction negative.
+    root = np.linalg.cholesky(within)
+    values, vectors = np.linalg.eigh(np.linalg.solve(root, np.linalg.solve(root, between).T))
+    turned = root @ vectors
+    between = (turned * np.maximum(values, _LEAST_BETWEEN)) @ turned.T
+    return Covariance(within, between, problem.covariance.weights)
 
 
 def _change(here: CorrelatedStageProblem, there: CorrelatedStageProblem) -> float:
@@ -197,7 +266,8 @@ def _update(
     all_scores = np.stack(
         [timeline.scores(*at) for at in zip(posterior.speeds, posterior.shifts, strict=True)]
     )
-    edges = np.linspace(all_scores.min(), all_scores.max(), _BINS + 1)[1:-1]
+    lowest = float(all_scores.min())
+    per_bin = max(float(all_scores.max()) - lowest, 1e-300) * (1 + 1e-9) / _BINS
     gathered = np.zeros((_BINS, 1 + 2 * n_clusters))
     within = np.zeros((n_clusters, n_clusters))
     between = np.zeros((n_clusters, n_clusters))
@@ -212,10 +282,10 @@ def _update(
         # What the other clusters' residuals say of this one's: sum_l P_kl r_l / P_kk.
         target = curves + problem.weigh(errors) / own
         weight = share[:, None] * own * seen
-        bins = np.searchsorted(edges, scores)
-        columns = np.concatenate([scores[:, None] * weight[:, :1], weight, weight * target], axis=1)
-        for column in range(columns.shape[1]):
-            gathered[:, column] += np.bincount(bins, columns[:, column], minlength=_BINS)
+        bins = ((scores - lowest) / per_bin).astype(int)
+        columns = [scores * weight[:, 0], *weight.T, *(weight * target).T]
+        for column, values in enumerate(columns):
+            gathered[:, column] += np.bincount(bins, values, minlength=_BINS)
 
     doubt = problem.levels.sum(axis=0)
     between = (between + doubt) / timeline.n_subjects
