@@ -29,7 +29,7 @@ Sums = tuple[Array, Array]
 Assign = Callable[[Array, Array, Array | None], tuple[Array, Array]]
 
 # Blocks that the disk is told to fetch before they are needed.
-_AHEAD = 8
+_AHEAD = 3
 # Rows summed in the precision of the values before the total is carried on in float64.
 _ROWS = 128
 
