@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -142,7 +141,9 @@ def fit_store(path: str, memory: str, source: str) -> None:
         (after - before, *(spent_after[name] - spent_before[name] for name in spent))
         for (_, before, spent_before), (after, _, spent_after) in pairwise(ends)
     ]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    # Not from getrusage, which counts what the parent had when it started this process.
+    status = Path("/proc/self/status").read_text()
+    peak = int(status.split("VmHWM:")[1].split()[0]) * 1024
     agreement = bd.match_clusters(model, np.arange(values.shape[1]) % 3).agreement
     found = {"peak": peak, "passes": passes, "agreement": agreement}
     print(json.dumps(found | ({"reads": reads} if source == "disk" else {})))

@@ -61,3 +61,13 @@ def test_the_mesh_of_the_benchmarks_is_a_closed_sphere(subdivisions, monkeypatch
     # On a closed mesh of triangles, twelve corners have five neighbours and all others six.
     assert np.sum(neighbours == 5) == 12
     assert set(neighbours) <= {5, 6}
+
+
+def test_costs_after_a_fit_are_set_beside_it():
+    command = [sys.executable, str(BENCHMARKS / "aftermath.py"), "--subjects", "30", "--many", "40"]
+    sizes = ["--vertices", "200", "--few-vertices", "100", "--repeats", "1"]
+    done = subprocess.run([*command, *sizes], check=True, capture_output=True, text=True)
+    rows = [line.split("|")[1].strip() for line in done.stdout.splitlines() if line]
+    common = ["fit", "learn how to stage", "stages and standard errors"]
+    assert rows[2:7] == [*common, "learn offsets", "predict a visit of everybody"]
+    assert rows[9:] == common

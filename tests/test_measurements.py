@@ -176,3 +176,20 @@ def test_values_are_read_and_never_written(rng):
     measurements.pool(rng.random((N_VERTICES, 2)))
     measurements.features(rng.normal(size=(N_VISITS, 2)))
     np.testing.assert_array_equal(values, before)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_selected_visits_are_those_of_the_whole(missing):
+    rng = np.random.default_rng(0)
+    values = rng.normal(5, 2, size=(9, 40))
+    if missing:
+        values[rng.random(values.shape) < 0.2] = np.nan
+    order, visits = rng.permutation(9), np.array([1, 4, 8])
+    whole = Measurements(values, order=order, missing=missing)
+    part = whole.select(visits)
+    rows = values[order[visits]]
+    alone = Measurements(rows, missing=missing, unit=whole.unit)
+    z = rng.dirichlet(np.ones(3), size=40)
+    for one, other in zip((*part.pool(z), part.means), (*alone.pool(z), alone.means), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(part.counts, np.isfinite(rows).sum(axis=0))

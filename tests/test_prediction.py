@@ -6,6 +6,7 @@ import pytest
 
 import braindive as bd
 from braindive.model.timeline import Timeline
+from braindive.prediction import learning
 from braindive.prediction.kernel import Kernel, Moments, fit_kernel
 
 SHAPE = np.array([0.7, 0.2, 0.3])
@@ -204,3 +205,37 @@ def test_saved_model_predicts_the_same(fitted, tmp_path):
     np.testing.assert_array_equal(
         loaded.predict(late, history=early), model.predict(late, history=early)
     )
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_offsets_learnt_from_enough_people_predict_as_well(monkeypatch, missing):
+    settings = {"personal_offset": 0.5, "missing": missing, "random_state": 0}
+    cohort = bd.simulate_cohort(200, 4, 120, **settings).cohort
+    train = cohort.select(subjects=cohort.subject_ids[:140])
+    new = cohort.select(subjects=cohort.subject_ids[140:])
+    early, late = new.first_visits(3), new.later_visits(3)
+    errors = []
+    for enough in (200, 70):
+        monkeypatch.setattr(learning, "_ENOUGH_SUBJECTS", enough)
+        model = bd.DIVE(3, random_state=0).fit(train)
+        errors.append(np.nanstd(late.values - model.predict(late, history=early)))
+        everyone = np.nanmean(train.values, axis=0)
+        unit = model._internal.unit
+        np.testing.assert_allclose(unit.offset + unit.scale * model._personal.means, everyone)
+    assert errors[0] != errors[1]
+    assert errors[1] < 1.02 * errors[0]
+
+
+def test_people_who_came_back_tell_how_deviations_persist():
+    counts = np.repeat([1, 3], 30)
+    subjects = np.repeat(np.arange(60), counts)
+    timeline = Timeline.from_times(subjects, np.arange(len(subjects), dtype=float))
+    chosen = learning._witnesses(timeline)
+    assert list(chosen) == list(range(60))
+    for enough, from_back, from_once in ((40, 30, 10), (12, 12, 0)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(learning, "_ENOUGH_SUBJECTS", enough)
+            chosen = learning._witnesses(timeline)
+        assert np.sum(counts[chosen] == 3) == from_back
+        assert np.sum(counts[chosen] == 1) == from_once
+        assert np.all(np.diff(chosen) > 0)

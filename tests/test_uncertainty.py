@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import braindive as bd
+from braindive.model import marginal, placing
 from braindive.model.covariance import CorrelatedStageProblem, Covariance
 from braindive.model.influence import sensitivities
 from braindive.model.marginal import integrate
@@ -308,3 +309,32 @@ def test_bootstrap_refuses_another_cohort(small):
     model, cohort = small
     with pytest.raises(bd.ParameterError, match="subjects"):
         bd.bootstrap(model, cohort.select(subjects=list(cohort.subject_ids[:20])), n=1)
+
+
+def test_staging_learnt_from_enough_subjects_is_nearly_that_of_all(correlated, monkeypatch):
+    model, train, new, _ = correlated
+    monkeypatch.setattr(placing, "_ENOUGH_SUBJECTS", 80)
+    fewer = bd.DIVE(n_clusters=3, random_state=0).fit(train)
+    both = model.stage(new), fewer.stage(new)
+    assert np.corrcoef(both[0]["score"], both[1]["score"])[0, 1] > 0.99
+    ratio = np.median(both[1]["score_se"] / both[0]["score_se"])
+    assert 0.9 < ratio < 1.3
+    assert len(fewer._placing.known_shifts) == train.n_subjects
+
+
+def test_leap_reaches_the_limit_of_updates_that_slow_down():
+    limit, away = np.array([[2.0, 0.3], [0.3, 1.0]]), np.array([0.5, -0.8])
+
+    def after(n):
+        move = np.exp(0.9**n * away)
+        return Covariance(
+            move[:, None] * limit * move, 0.1 * move[:, None] * limit * move, np.ones(2)
+        )
+
+    leapt, furthest = marginal._leap(after(0), after(1), after(2), 16.0)
+    np.testing.assert_allclose(leapt.within, limit, rtol=1e-6)
+    np.testing.assert_allclose(leapt.between, 0.1 * limit, rtol=1e-6)
+    short, further = marginal._leap(after(0), after(1), after(2), 2.0)
+    assert (furthest, further) == (16.0, 8.0)
+    assert np.all(np.diag(short.within) > np.diag(limit) * [1, 0])
+    assert np.linalg.norm(short.within - limit) < np.linalg.norm(after(2).within - limit)

@@ -209,12 +209,14 @@ def m_step(
         trajectories, speeds, shifts = joint_step(
             stage, here.speeds, here.shifts, problem.box, problem.priors.trajectory, damping
         )
-        there = replace(
-            here,
-            trajectories=choose(occupied, trajectories, here.trajectories),
-            speeds=speeds,
-            shifts=shifts,
-        )
+        there = replace(here, trajectories=choose(occupied, trajectories, here.trajectories))
+        stage = stage_problem(sums, problem, there)
+        # Who would do worse for moving along stays, and all take a step of their own.
+        stays = stage.loss(here.speeds, here.shifts) <= stage.loss(speeds, shifts)
+        speeds = np.where(stays, here.speeds, speeds)
+        shifts = np.where(stays, here.shifts, shifts)
+        speeds, shifts = fit_stages(stage, speeds, shifts, max_iter=1)
+        there = replace(there, speeds=speeds, shifts=shifts)
         there = update_noise(sums, problem, there, occupied)
         value_there = m_step_objective(sums, problem, there)
         gain = value_there - value
@@ -222,8 +224,8 @@ def m_step(
             here, value, damping = there, value_there, max(damping / 10, 1e-9)
         else:
             damping *= 10
-        enough = max(tol * (1 + abs(value)), share * (value - first))
-        if 0 <= gain <= enough or damping > 1e6:
+        nothing = tol * (1 + abs(value))
+        if -nothing <= gain <= max(nothing, share * (value - first)) or damping > 1e6:
             break
     return here
 
