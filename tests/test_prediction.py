@@ -106,6 +106,7 @@ def test_prediction_never_loses_to_the_obvious(offset, components):
     assert error < 1.01 * min(rmse(other, truth) for other in others.values())
 
 
+@pytest.mark.filterwarnings("ignore:which way the disease runs")  # offsets hide it
 def test_components_borrow_strength_over_vertices():
     train, test = simulate(1.0, components=2, noise=1.0)
     model = bd.DIVE(n_clusters=3, random_state=0).fit(train)

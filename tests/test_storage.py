@@ -63,7 +63,7 @@ def test_chunk_that_was_cut_off_is_named(tmp_path, values):
     with open(tmp_path / "store/c/0/2", "r+b") as file:
         file.truncate(100)
     with pytest.raises(ReadError, match="vertices 512 to 767 could not be read after 3 tries"):
-        _ = Measurements(store, n_jobs=1, block_size=256).counts
+        _ = Measurements(store, n_jobs=1, block_size=256).summary
 
 
 def test_system_that_cannot_fill_a_mapping_reads_the_chunk(tmp_path, values, monkeypatch):
@@ -89,7 +89,7 @@ class BrokenStore:
 def test_block_that_cannot_be_read_is_named():
     values = np.random.default_rng(0).normal(size=(6, 1000))
     with pytest.raises(ReadError, match=r"vertices 512 to 767 .*input/output error"):
-        _ = Measurements(BrokenStore(values, failures=10**6), n_jobs=1).counts
+        _ = Measurements(BrokenStore(values, failures=10**6), n_jobs=1).summary
 
 
 def test_block_that_can_be_read_later_is_read_again():
