@@ -240,3 +240,13 @@ def test_people_who_came_back_tell_how_deviations_persist():
         assert np.sum(counts[chosen] == 3) == from_back
         assert np.sum(counts[chosen] == 1) == from_once
         assert np.all(np.diff(chosen) > 0)
+
+
+def test_scores_of_components_from_pooled_sums_are_those_of_the_values(fitted, monkeypatch):
+    model, test = fitted
+    early, late = test.first_visits(3), test.later_visits(3)
+    pooled = model.predict(late, history=early, return_std=True)
+    monkeypatch.setattr(bd.Cohort, "has_missing", True)
+    read = model.predict(late, history=early, return_std=True)
+    for one, other in zip(pooled, read, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)

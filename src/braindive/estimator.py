@@ -386,12 +386,22 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         z, dtype = self.responsibilities_, known._stored.dtype
         if personal:
             timeline = _timeline(known, self._internal.time_unit)
-            course = self._course(timeline, self._pool(known) if self.staging else None)
-            order = known.canonical_order
+            order, offsets = known.canonical_order, self._personal
+            # One read for stages and components; with holes, components need one of their own.
+            whole = () if known.has_missing else (offsets.components,)
+            sums, weights = self._pool(known, *whole)
+            n = len(self.noise_)
+            course = self._course(timeline, (sums[:, :n], weights[:, :n]))
             past = course(known.subject_index[order], known.times[order])
             with one_thread_per_product():
-                values, variances = self._personal.predict(
-                    self._measurements(known), z, timeline, past, course(rows, times), return_std
+                values, variances = offsets.predict(
+                    self._measurements(known),
+                    z,
+                    timeline,
+                    past,
+                    course(rows, times),
+                    return_std,
+                    sums[:, n:] if whole else None,
                 )
         else:
             unit = self._internal.unit
@@ -574,10 +584,10 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         return personal
 
     def _course(
-        self, timeline: Timeline, pooled: tuple[Array, Array] | None
+        self, timeline: Timeline, pooled: tuple[Array, Array]
     ) -> Callable[[IntArray, Array], Course]:
         """Where subjects are at other times, in internal units, from pooled measurements."""
-        if self.staging and pooled is not None:
+        if self.staging:
             placed = self._placing.place(timeline, *pooled)
             speeds, shifts = placed.speeds, placed.shifts
             curves = self._placing.trajectories
@@ -600,12 +610,11 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         timeline = _timeline(cohort, self._internal.time_unit)
         return self._placing.place(timeline, *self._pool(cohort))
 
-    def _pool(self, cohort: Cohort) -> tuple[Array, Array]:
-        """Sums and weights of the clusters at every visit of a prepared cohort."""
+    def _pool(self, cohort: Cohort, *more: Array) -> tuple[Array, Array]:
+        """Sums and weights of the clusters, and of more maps, at every visit of a cohort."""
+        columns = self.responsibilities_ * self._internal.known[:, None]
         with one_thread_per_product():
-            return self._measurements(cohort).pool(
-                self.responsibilities_ * self._internal.known[:, None]
-            )
+            return self._measurements(cohort).pool(np.column_stack([columns, *more]))
 
     def _published_curves(self, history: Cohort, subjects: IntArray, times: Array) -> Array:
         """Curves at other times of subjects, staged by the published objective, (n, n_clusters)."""

@@ -24,7 +24,7 @@ from braindive.model.timeline import Timeline, evenly
 from braindive.model.trajectories import Box, Trajectories
 
 # Of more subjects, curves and covariances hardly become better known.
-_ENOUGH_SUBJECTS = 2000
+_ENOUGH_SUBJECTS = 1000
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ class PersonalModel:
         past: Course,
         future: Course,
         variances: bool = True,
+        sums: Array | None = None,
     ) -> tuple[Array, Array | None]:
         """Expected values of visits, and their variances if wanted, in the unit of the values.
 
@@ -78,6 +79,9 @@ class PersonalModel:
             Of the history's visits in canonical order, and of the visits to predict.
         variances : bool
             Whether to return variances too.
+        sums : (n_visits, n_components), optional
+            Sums of the history over the components where all of it was observed; None reads the
+            values for the scores.
 
         Returns
         -------
@@ -85,7 +89,11 @@ class PersonalModel:
         """
         loadings = np.column_stack([responsibilities, self.rates])
         deviations = Deviations(history, self.means, self.fixed(past), loadings)
-        scores = deviations.project(self.components)
+        if sums is None:
+            scores = deviations.project(self.components)
+        else:
+            expected = self.means @ self.components
+            scores = sums - expected - deviations.course @ (loadings.T @ self.components)
         dtype, unit, after = history.dtype, history.unit, self.fixed(future)
         out = np.empty((len(after), len(self.means)), dtype=dtype)
         spread = np.empty_like(out) if variances else None
@@ -103,10 +111,10 @@ class PersonalModel:
             parts, kernel = self.components[where], self.vertex_kernel.at(where)
             scaled = unit.scale * np.column_stack([loadings[where], parts])
             weights = np.column_stack([levels[where], scaled]).astype(dtype).T
-            for wanted, rows, outlook, expected, doubt in groups:
+            for wanted, rows, outlook, shared, doubt in groups:
                 seen = None if block.observed is None else block.observed[rows]
                 own, left = kernel.expect(outlook, _take(rest, rows), seen, variances)
-                course = np.column_stack([np.ones(len(rows)), after[wanted], expected])
+                course = np.column_stack([np.ones(len(rows)), after[wanted], shared])
                 own *= dtype.type(unit.scale)
                 own += course.astype(dtype) @ weights
                 out[wanted, where] = own
