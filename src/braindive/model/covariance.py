@@ -143,8 +143,10 @@ class CorrelatedStageProblem:
         residuals = self.residuals(speeds, shifts)
         weighed = self.weigh(residuals)
         total = self.timeline.by_subject(weighed)
-        squares = self.timeline.by_subject(np.sum(residuals * weighed, axis=1))
-        return np.asarray(squares - np.einsum("ik,ikl,il->i", total, self.levels, total))
+        squares = self.timeline.by_subject(row_products(residuals, weighed))
+        return np.asarray(
+            squares - row_products(np.einsum("ikl,il->ik", self.levels, total), total)
+        )
 
     def loss(self, speeds: Array, shifts: Array) -> Array:
         """Negative log-posterior of every subject up to a constant, (n_subjects,)."""
@@ -166,11 +168,11 @@ class CorrelatedStageProblem:
         shared = totals @ self.levels
         pull = timeline.by_subject(self.weigh(residuals))
         gradient = -timeline.by_subject(
-            np.stack([np.sum(lever * residuals, axis=1) for lever in weighed], axis=1)
+            np.stack([row_products(lever, residuals) for lever in weighed], axis=1)
         )
         gradient += np.einsum("iak,ik->ia", shared, pull)
         hessian = np.stack(
-            [np.sum(one * other, axis=1) for one in levers for other in weighed], axis=1
+            [row_products(one, other) for one in levers for other in weighed], axis=1
         )
         hessian = timeline.by_subject(hessian).reshape(-1, 2, 2) - shared @ totals.swapaxes(1, 2)
         gradient[:, 0] += prior.rate * speeds - (prior.shape - 1)
@@ -183,6 +185,11 @@ class CorrelatedStageProblem:
         """Expected u_i of each subject given the residuals, (n_subjects, K)."""
         total = self.timeline.by_subject(self.weigh(residuals))
         return np.einsum("ikl,il->ik", self.levels, total)
+
+
+def row_products(one: Array, other: Array) -> Array:
+    """Products summed over the second axis."""
+    return np.asarray(np.einsum("nk,nk->n", one, other))
 
 
 def is_unlike(

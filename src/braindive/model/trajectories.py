@@ -55,12 +55,15 @@ class Trajectories:
 
     def evaluate(self, scores: Array) -> Array:
         """Expected values at scores: (n,) to (n, n_clusters)."""
-        return self.amplitude * self._rise(scores) + self.baseline
+        curves = self._rise(scores)
+        curves *= self.amplitude
+        curves += self.baseline
+        return curves
 
     def slope(self, scores: Array) -> Array:
         """Derivative with respect to the score: (n,) to (n, n_clusters)."""
         g = self._rise(scores)
-        return self.amplitude * self.steepness * g * (1 - g)
+        return np.asarray(self.amplitude * self.steepness * (g * (1 - g)))
 
     def jacobian(self, scores: Array) -> Array:
         """Derivatives with respect to a, b, c, d: (n,) to (n, n_clusters, 4)."""
@@ -96,7 +99,8 @@ class Trajectories:
 
     def _rise(self, scores: Array) -> Array:
         away = np.asarray(scores, dtype=float)[:, None] - self.midpoint
-        return np.asarray(expit(self.steepness * away))
+        away *= self.steepness
+        return np.asarray(expit(away, out=away))
 
 
 class Sums(Protocol):
