@@ -60,8 +60,8 @@ def scores(arguments: argparse.Namespace) -> None:
         f"{arguments.subjects} training and as many new subjects, "
         f"{arguments.seeds} seeds from {arguments.first_seed}"
     )
-    print("| noise | vertices differ | offsets | train | error | SE | new | error | SE |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("| noise | vertices | they differ | offsets | train | error | SE | new | error | SE |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     alike = {"steepness_variation": 0.0, "midpoint_variation": 0.0}
     cases: list[tuple[str, str, str, dict[str, Any]]] = []
     for smoothing in (0, 3, 10, 30):
@@ -77,7 +77,8 @@ def scores(arguments: argparse.Namespace) -> None:
         rows = over_seeds(arguments, cover_scores, arguments.subjects, **settings)
         row = np.mean(rows, axis=0)
         cells = [f"{x:.1%}" if i % 3 == 0 else f"{x:.2f}" for i, x in enumerate(row)]
-        print("| " + " | ".join([noise, differ, offsets, *cells]) + " |", flush=True)
+        vertices = "10,242" if "space" in settings else "1,000"
+        print("| " + " | ".join([noise, vertices, differ, offsets, *cells]) + " |", flush=True)
 
 
 def cover_bands(n_subjects: int, resamples: int, seed: int, **settings: Any) -> list[float]:
@@ -106,22 +107,22 @@ def bands(arguments: argparse.Namespace) -> None:
         f"{arguments.resamples} resamples of {arguments.subjects} subjects, "
         f"{arguments.seeds} seeds from {arguments.first_seed}"
     )
-    print("| noise | vertices differ | vertices | 95 % bands | a third as wide |")
+    print("| noise | vertices | they differ | 95 % bands | a third as wide |")
     print("|---|---|---|---|---|")
     alike = {"steepness_variation": 0.0, "midpoint_variation": 0.0}
     surface = {"space": "fsaverage5-left", "dtype": "float32"}
     cases: list[tuple[str, str, str, dict[str, Any]]] = [
-        ("1, independent", "no", "600", alike | {"n_vertices": 600}),
-        ("0.5, independent", "no", "600", alike | {"n_vertices": 600, "noise": 0.5}),
-        ("1, independent", "yes", "600", {"n_vertices": 600}),
-        ("1, smooth, 3 rounds", "no", "10242", alike | surface | {"noise_smoothing": 3}),
-        ("1, smooth, 10 rounds", "no", "10242", alike | surface | {"noise_smoothing": 10}),
+        ("1, independent", "600", "no", alike | {"n_vertices": 600}),
+        ("0.5, independent", "600", "no", alike | {"n_vertices": 600, "noise": 0.5}),
+        ("1, independent", "600", "yes", {"n_vertices": 600}),
+        ("1, smooth, 3 rounds", "10,242", "no", alike | surface | {"noise_smoothing": 3}),
+        ("1, smooth, 10 rounds", "10,242", "no", alike | surface | {"noise_smoothing": 10}),
     ]
-    for noise, differ, vertices, settings in cases:
+    for noise, vertices, differ, settings in cases:
         size = arguments.subjects, arguments.resamples
         rows = over_seeds(arguments, cover_bands, *size, **settings)
         cells = [f"{x:.1%}" for x in np.mean(rows, axis=0)]
-        print("| " + " | ".join([noise, differ, vertices, *cells]) + " |", flush=True)
+        print("| " + " | ".join([noise, vertices, differ, *cells]) + " |", flush=True)
 
 
 def over_seeds(
