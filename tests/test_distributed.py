@@ -162,6 +162,21 @@ def test_fit_survives_a_worker_that_goes_before_it_is_given_its_task(monkeypatch
     assert_same_fit(model, bd.DIVE(3, random_state=0).fit(cohort))
 
 
+def test_fit_goes_on_when_the_scheduler_knows_no_worker_for_a_moment(client, monkeypatch):
+    cohort = spatial_cohort()
+    scheduler_info, asked = client.scheduler_info, []
+
+    def forget_once(**options):
+        asked.append(True)
+        found = scheduler_info(**options)
+        return {**found, "workers": {}} if len(asked) == 5 else found
+
+    monkeypatch.setattr(client, "scheduler_info", forget_once)
+    model = bd.DIVE(3, random_state=0).fit(cohort, client=client)
+    assert len(asked) > 5
+    assert_same_fit(model, bd.DIVE(3, random_state=0).fit(cohort))
+
+
 def test_worker_that_comes_late_is_used(tmp_path):
     cohort = spatial_cohort()
     reference = bd.DIVE(3, random_state=0).fit(cohort)

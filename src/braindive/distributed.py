@@ -395,6 +395,8 @@ def _threads_of_workers(client: Any) -> dict[str, int]:
             f"the Dask cluster has had no worker for {_WAIT} s; start one, and fit again."
         ) from error
     workers = client.scheduler_info(n_workers=-1)["workers"]
+    if not workers:  # gone since
+        raise _WorkerLostError("all workers are gone")
     return {address: worker["nthreads"] for address, worker in workers.items()}
 
 
