@@ -177,6 +177,14 @@ def test_fit_goes_on_when_the_scheduler_knows_no_worker_for_a_moment(client, mon
     assert_same_fit(model, bd.DIVE(3, random_state=0).fit(cohort))
 
 
+def test_file_that_workers_cannot_see_is_named_at_once(client, tmp_path, monkeypatch):
+    cohort = as_memory_map(spatial_cohort(), tmp_path)
+    (tmp_path / "values").unlink()
+    monkeypatch.setattr("braindive.distributed._TRIES", 1)
+    with pytest.raises(FileNotFoundError, match="values"):
+        bd.DIVE(3, random_state=0).fit(cohort, client=client)
+
+
 def test_worker_that_comes_late_is_used(tmp_path):
     cohort = spatial_cohort()
     reference = bd.DIVE(3, random_state=0).fit(cohort)

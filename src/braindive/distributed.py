@@ -405,8 +405,11 @@ def _is_loss(error: Exception) -> bool:
     from distributed import KilledWorker
     from distributed.client import FutureCancelledError
 
-    lost = (_WorkerLostError, CancelledError, FutureCancelledError, KilledWorker, OSError)
-    return isinstance(error, lost) and not isinstance(error, BraindiveError)
+    if isinstance(error, BraindiveError):
+        return False
+    lost = (_WorkerLostError, CancelledError, FutureCancelledError, KilledWorker, ConnectionError)
+    # What comes from a worker's own disk has a number; what Dask says of its connections has none.
+    return isinstance(error, lost) or (isinstance(error, OSError) and error.errno is None)
 
 
 def _cut(n_vertices: int, block: int, n_threads: int, n_parts: int) -> list[slice]:

@@ -54,7 +54,7 @@ class Sample:
 def learn_personal(
     measurements: Measurements, responsibilities: Array, timeline: Timeline, course: Course
 ) -> PersonalModel:
-    """Learn everything that prediction needs, in three reads of the values.
+    """Learn everything that prediction needs, in three reads of the values (four with holes).
 
     Means and rates are everybody's; how deviations from them persist is learnt from enough
     people, evenly spread over the cohort.
