@@ -56,6 +56,20 @@ def model(cohort):
     return bd.DIVE(n_clusters=3, random_state=0).fit(cohort)
 
 
+@pytest.fixture(scope="session")
+def two_workers():
+    """Client of a Dask cluster of two processes, which tests may use but not kill."""
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
 @pytest.fixture
 def tiny():
     """Arguments of a valid cohort of 3 subjects x 4 visits and 5 vertices, to be spoilt."""
