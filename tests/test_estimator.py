@@ -1,5 +1,6 @@
 """DIVE as a user meets it: invariances, fitted attributes, special cohorts and bad input."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from sklearn.base import clone
 
 import braindive as bd
+from braindive import estimator
 
 
 def rebuilt(cohort, **changes):
@@ -450,3 +452,56 @@ def test_pooled_measurements_of_the_training_are_kept(missing):
     sums, weights = model._pool(cohort)
     np.testing.assert_allclose(training.sums, sums, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(training.weights, weights, rtol=1e-9)
+
+
+def sizes_of_arrays(thing, seen=None):
+    """Sizes of all arrays that an object holds, however deep."""
+    seen = set() if seen is None else seen
+    if id(thing) in seen:
+        return
+    seen.add(id(thing))
+    if isinstance(thing, np.ndarray):
+        yield thing.size
+    elif isinstance(thing, dict):
+        for value in thing.values():
+            yield from sizes_of_arrays(value, seen)
+    elif isinstance(thing, (list, tuple)):
+        for value in thing:
+            yield from sizes_of_arrays(value, seen)
+    elif hasattr(thing, "__dict__"):
+        yield from sizes_of_arrays(vars(thing), seen)
+
+
+def test_a_fitted_model_does_not_hold_its_training_cohort():
+    cohort = bd.simulate_cohort(n_subjects=30, n_vertices=2000, noise=0.6, random_state=0).cohort
+    model = bd.DIVE(2, random_state=0).fit(cohort)
+    # Components of the people's deviations are the largest thing that a fit learns.
+    assert max(sizes_of_arrays(vars(model))) < cohort.values.size / 10
+    assert len(pickle.dumps(model)) < cohort.values.nbytes / 2
+
+
+def test_saving_staging_and_predicting_learn_nothing(cohort, monkeypatch, tmp_path):
+    model = bd.DIVE(3, random_state=0).fit(cohort)
+
+    def refuse(*_, **__):
+        raise AssertionError("learnt after the fit")
+
+    monkeypatch.setattr(estimator, "learn_personal", refuse)
+    monkeypatch.setattr(estimator.Placing, "learn", refuse)
+    monkeypatch.setattr(bd.Cohort, "measurements", refuse)
+    model.save(tmp_path / "fit.dive")
+    monkeypatch.undo()
+    monkeypatch.setattr(estimator, "learn_personal", refuse)
+    monkeypatch.setattr(estimator.Placing, "learn", refuse)
+    assert len(model.stage(cohort)) == cohort.n_subjects
+    assert model.predict(cohort).shape == cohort.values.shape
+
+
+def test_a_model_that_learnt_no_deviations_says_so(cohort):
+    model = bd.DIVE(3, personal=False, random_state=0).fit(cohort)
+    with pytest.raises(bd.ParameterError, match="personal=True"):
+        model.predict(cohort)
+    full = bd.DIVE(3, random_state=0).fit(cohort)
+    np.testing.assert_array_equal(
+        model.predict(cohort, personal=False), full.predict(cohort, personal=False)
+    )

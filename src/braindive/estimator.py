@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -113,6 +113,9 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
     preprocessing : Preprocessing, optional
         Learnt from the training cohort and applied to every cohort the model sees; predictions
         are in its unit.
+    personal : bool, default True
+        Whether to learn how people's own deviations from the course persist, for `predict`;
+        without, a fit takes about half the time, and `predict` gives the curves alone.
     n_jobs : int, optional
         Threads; all cores by default. Does not change the result.
     memory : str or int, optional
@@ -179,6 +182,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         tol: float = 1e-4,
         priors: Priors | None = None,
         preprocessing: Preprocessing | None = None,
+        personal: bool = True,
         n_jobs: int | None = None,
         memory: str | int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -193,6 +197,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self.tol = tol
         self.priors = priors
         self.preprocessing = preprocessing
+        self.personal = personal
         self.n_jobs = n_jobs
         self.memory = memory
         self.random_state = random_state
@@ -266,6 +271,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                 measurements, _timeline(cohort), settings, controls, random, report, resume
             )
         self._keep(cohort, outcome)
+        self._learn(cohort, measurements.summary)
         for category, message in doubts_about(outcome, self.responsibilities_):
             self._say(category, message, stacklevel=3)
         return self
@@ -460,9 +466,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             raise NotFittedError("this DIVE is not fitted yet; call fit(cohort) first.")
         fitted = {name: vars(self)[name] for name in sorted(vars(self)) if name.endswith("_")}
         fitted["_internal"] = vars(self._internal)
-        if self.staging:
-            fitted["_placing"] = self._placing
-        fitted["_personal"] = self._personal
+        fitted["_placing"], fitted["_personal"] = self._learnt_placing, self._learnt_personal
         write_model(path, self.get_params(deep=False), fitted)
 
     def _settings(self, cohort: Cohort) -> Settings:
@@ -522,10 +526,6 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self._internal = Internal(
             found, problem.priors, unit, timeline.unit, centre, spread, ~unseen, training
         )
-        # What staging and prediction need beyond the fit is learnt when it is first asked for.
-        self._training_cohort, self._training_summary = cohort, problem.measurements.summary
-        for name in ("_placing", "_personal"):
-            self.__dict__.pop(name, None)
         self.labels_ = self.responsibilities_.argmax(axis=1)
         self.trajectories_ = found.trajectories.rescored(centre, spread).revalued(
             unit.offset, unit.scale
@@ -560,28 +560,47 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self.aic_ = 2 * n_parameters - 2 * self.log_likelihood_
         self.bic_ = n_parameters * float(np.log(n_measured)) - 2 * self.log_likelihood_
 
-    @cached_property
-    def _placing(self) -> Placing:
-        """How subjects are placed, learnt from the pooled training measurements."""
-        fitted = self._internal
-        return Placing.learn(fitted.training, fitted.parameters, fitted.priors)
+    def _learn(self, cohort: Cohort, summary: tuple[Array, Array, Array]) -> None:
+        """Learn from the training cohort what staging and prediction need beyond the EM.
 
-    @cached_property
-    def _personal(self) -> PersonalModel:
-        """How to predict: everybody is staged without the last visit to see what comes true."""
-        cohort, training = self._training_cohort, self._internal.training
+        To learn how to predict, everybody is staged without the last visit, and what comes true of
+        it is seen.
+        """
+        fitted, training = self._internal, self._internal.training
+        self._learnt_placing, self._learnt_personal = None, None
+        if self.staging:
+            self._learnt_placing = Placing.learn(training, fitted.parameters, fitted.priors)
+        if not self.personal:
+            return
         order, numbers = cohort.canonical_order, cohort.visit_numbers
         index, times = cohort.subject_index[order], cohort.times[order]
         early = numbers[order] < np.maximum(np.bincount(index)[index] - 1, 1)
         timeline = Timeline.from_times(index[early], times[early], training.timeline.unit)
         course = self._course(timeline, (training.sums[early], training.weights[early]))
         with one_thread_per_product():
-            values = self._measurements(cohort, self._training_summary)
-            personal = learn_personal(
-                values, self.responsibilities_, training.timeline, course(index, times)
+            self._learnt_personal = learn_personal(
+                self._measurements(cohort, summary),
+                self.responsibilities_,
+                training.timeline,
+                course(index, times),
             )
-        del self._training_cohort, self._training_summary
-        return personal
+
+    @property
+    def _placing(self) -> Placing:
+        """How subjects are placed."""
+        if self._learnt_placing is None:
+            raise ParameterError("this model has staging=False, so that nobody is staged by it.")
+        return self._learnt_placing
+
+    @property
+    def _personal(self) -> PersonalModel:
+        """How people's own deviations persist."""
+        if self._learnt_personal is None:
+            raise ParameterError(
+                "this model was fitted with personal=False; fit it with personal=True, or ask for "
+                "predict(..., personal=False)."
+            )
+        return self._learnt_personal
 
     def _course(
         self, timeline: Timeline, pooled: tuple[Array, Array]
@@ -689,6 +708,8 @@ def load_model(path: str | os.PathLike[str]) -> DIVE:
     try:
         model = DIVE(**parameters)
         model._internal = Internal(**fitted.pop("_internal"))
+        model._learnt_placing = fitted.pop("_placing", None)
+        model._learnt_personal = fitted.pop("_personal", None)
     except TypeError as error:
         raise ModelFileError(f"{path} does not hold a usable model ({error}).") from error
     for name, value in fitted.items():

@@ -228,7 +228,8 @@ def _resample(
     part = _draw(cohort, drawn)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BraindiveWarning)  # said once, by the fit to all
-        again = clone(model).set_params(n_jobs=1, n_init=1, random_state=0).fit(part)
+        again = clone(model).set_params(n_jobs=1, n_init=1, random_state=0, personal=False)
+        again.fit(part)
     overlap = model.responsibilities_.T @ again.responsibilities_
     _, order = linear_sum_assignment(overlap, maximize=True)
     slope, start = 1.0, 0.0

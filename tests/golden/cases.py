@@ -1,7 +1,7 @@
 """Fixed cohorts, and everything a user computes from them as named arrays.
 
-`python tests/golden/cases.py` writes what the present code finds. That is done on purpose only: when
-an estimate is meant to change, with a line in the changelog that says so.
+`python tests/golden/cases.py` writes what the present code finds. That is done on purpose only:
+when an estimate is meant to change, with a line in the changelog that says so.
 """
 
 import warnings

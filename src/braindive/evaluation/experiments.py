@@ -52,7 +52,7 @@ def closer_trajectories(spacing: float, seed: int) -> list[Row]:
     simulation = simulate_cohort(
         midpoints=(MIDDLE - step, MIDDLE, MIDDLE + step), random_state=seed
     )
-    return [recovery(simulation, DIVE(3, random_state=seed).fit(simulation.cohort))]
+    return [recovery(simulation, DIVE(3, personal=False, random_state=seed).fit(simulation.cohort))]
 
 
 def fewer_subjects(n_subjects: int, seed: int) -> list[Row]:
@@ -65,7 +65,7 @@ def fewer_subjects(n_subjects: int, seed: int) -> list[Row]:
     True
     """
     simulation = simulate_cohort(n_subjects=n_subjects, random_state=seed)
-    return [recovery(simulation, DIVE(3, random_state=seed).fit(simulation.cohort))]
+    return [recovery(simulation, DIVE(3, personal=False, random_state=seed).fit(simulation.cohort))]
 
 
 def contiguous_areas(
@@ -104,7 +104,7 @@ def contiguous_areas(
         dtype="float32",
         random_state=seed,
     )
-    model = DIVE(5, spatial=spatial, random_state=seed).fit(simulation.cohort)
+    model = DIVE(5, spatial=spatial, personal=False, random_state=seed).fit(simulation.cohort)
     return [recovery(simulation, model) | {"strength": model.spatial_strength_}]
 
 
@@ -191,7 +191,7 @@ def group_test(
         random_state=seed,
     )
     truth, cohort = simulation.truth, simulation.cohort
-    model = DIVE(3, n_init=1, tol=1e-3, random_state=seed).fit(cohort)
+    model = DIVE(3, n_init=1, tol=1e-3, personal=False, random_state=seed).fit(cohort)
     table = compare_groups(model, by="apoe4")
     estimated = subject_parameters(model).loc[cohort.subject_ids]
     carriers = cohort.first_visits(1).table["apoe4"].to_numpy(bool)

@@ -156,4 +156,5 @@ def _dice(first: BoolArray, second: BoolArray) -> float:
 def _labels_without(model: Any, cohort: Cohort, subjects: Ids) -> IntArray:
     out = set(subjects)
     keep = np.array([subject not in out for subject in cohort.subjects])
-    return np.asarray(clone(model).fit(cohort.select(visits=keep)).labels_)
+    fitted = clone(model).set_params(personal=False).fit(cohort.select(visits=keep))
+    return np.asarray(fitted.labels_)

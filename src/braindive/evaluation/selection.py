@@ -234,7 +234,7 @@ def _fit_without(model: DIVE, cohort: Cohort, subjects: Ids | list[Any], judge: 
     """Fit without some subjects and, if asked, judge the fit on them."""
     out = set(subjects)
     left_out = np.array([subject in out for subject in cohort.subjects])
-    fitted = clone(model).fit(cohort.select(visits=~left_out))
+    fitted = clone(model).set_params(personal=False).fit(cohort.select(visits=~left_out))
     held_out = fitted.score(cohort.select(visits=left_out)) if judge else np.nan
     return _Fit(
         model.n_clusters,
