@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,14 @@ from braindive.blocks import vertex_blocks
 from braindive.cohort import Cohort
 from braindive.errors import ModelFileError
 from braindive.io.archive import digest, read_archive, write_archive
-from braindive.measurements import Unit
+from braindive.io.registry import put_together, take_apart, to_code_names, to_file_names
 from braindive.model.starts import Checkpoint
-from braindive.preprocessing import Covariate, Preprocessing
-from braindive.space import Space, space_from_arrays
 
 MODEL_FORMAT = 1
 CHECKPOINT_FORMAT = 1
 
+# What a file has beside the attributes that are meant for users.
+_INNER_PARTS = {"_internal", "_placing", "_personal"}
 _PACKAGES = ("braindive", "numpy", "scipy", "scikit-learn")
 
 
@@ -45,12 +44,14 @@ def write_model(
     fitted : dict
         Attributes that `fit` set.
     """
+    found = to_file_names("fitted", fitted)
+    found["_internal"] = to_file_names("_internal", found["_internal"])
     content = {
-        "parameters": parameters,
-        "fitted": fitted,
+        "parameters": to_file_names("parameters", parameters),
+        "fitted": found,
         "packages": package_versions(),
     }
-    write_archive(Path(path), "braindive model", MODEL_FORMAT, content, _take_apart)
+    write_archive(Path(path), "braindive model", MODEL_FORMAT, content, take_apart)
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -67,10 +68,12 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
         As they were given to `write_model`.
     """
     path = Path(path)
-    content = read_archive(path, "braindive model", MODEL_FORMAT, _put_together)
+    content = read_archive(path, "braindive model", MODEL_FORMAT, put_together)
     try:
-        parameters, fitted = content["parameters"], content["fitted"]
-        wrong = _mismatch(fitted)
+        parameters, found = to_code_names("parameters", content["parameters"]), content["fitted"]
+        wrong = _mismatch(found)
+        found["_internal"] = to_code_names("_internal", found["_internal"])
+        fitted = to_code_names("fitted", found)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError(f"{path} lacks a part of the model: {error}.") from error
     if wrong:
@@ -93,7 +96,7 @@ def write_checkpoint(
         As in `Progress.checkpoint`.
     """
     content = {"fingerprint": fingerprint, "starts": checkpoint}
-    write_archive(Path(path), "braindive checkpoint", CHECKPOINT_FORMAT, content, _take_apart)
+    write_archive(Path(path), "braindive checkpoint", CHECKPOINT_FORMAT, content, take_apart)
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[str, Checkpoint]:
@@ -108,7 +111,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[str, Checkpoint]:
     -------
     fingerprint, checkpoint : str, Checkpoint
     """
-    content = read_archive(Path(path), "braindive checkpoint", CHECKPOINT_FORMAT, _put_together)
+    content = read_archive(Path(path), "braindive checkpoint", CHECKPOINT_FORMAT, put_together)
     try:
         return content["fingerprint"], content["starts"]
     except (LookupError, TypeError) as error:
@@ -141,58 +144,15 @@ def fit_fingerprint(cohort: Cohort, parameters: dict[str, Any]) -> str:
         "graph": cohort.graph,
         "table": cohort.table,
     }
-    values = [digest(block, _take_apart) for _, block in vertex_blocks(cohort)]
-    return digest([facts, values], _take_apart)
-
-
-def _known_types() -> dict[str, type]:
-    """Plain values of the model, by name; nothing else is ever made from a file."""
-    known: dict[str, type] = {"Unit": Unit, "Covariate": Covariate}
-    for name, module in list(sys.modules.items()):
-        if name.startswith(("braindive.model.", "braindive.prediction.")):
-            known |= {
-                each.__name__: each
-                for each in vars(module).values()
-                if isinstance(each, type) and is_dataclass(each) and each.__module__ == name
-            }
-    return known
-
-
-def _take_apart(value: Any) -> tuple[str, dict[str, Any]] | None:
-    if isinstance(value, Space):
-        return "Space", dict(value.to_arrays())
-    if isinstance(value, Preprocessing):
-        return "Preprocessing", dict(vars(value))
-    if isinstance(value, np.random.RandomState):
-        return "RandomState", {}
-    if is_dataclass(value) and _known_types().get(type(value).__name__) is type(value):
-        return type(value).__name__, {
-            field.name: getattr(value, field.name) for field in fields(value)
-        }
-    return None
-
-
-def _put_together(name: str, parts: dict[str, Any]) -> Any:
-    if name == "Space":
-        return space_from_arrays(parts)
-    if name == "RandomState":
-        return None  # a generator has no seed to repeat the fit from
-    if name == "Preprocessing":
-        parameters = {key: parts.pop(key) for key in Preprocessing().get_params()}
-        preprocessing = Preprocessing(**parameters)
-        if any(not key.endswith("_") or key.startswith("_") for key in parts):
-            raise ValueError("the preprocessing has unknown parts")
-        for key, part in parts.items():
-            setattr(preprocessing, key, part)
-        return preprocessing
-    known = _known_types()
-    if name not in known:
-        raise ValueError(f"unknown part {name!r}")
-    return known[name](**parts)
+    values = [digest(block, take_apart) for _, block in vertex_blocks(cohort)]
+    return digest([facts, values], take_apart)
 
 
 def _mismatch(fitted: dict[str, Any]) -> str:
-    """What does not fit together in a model, or nothing."""
+    """What does not fit together in a model, by its names in the file, or nothing."""
+    for name in fitted.keys() - _INNER_PARTS:
+        if name.startswith("_") or not name.endswith("_"):
+            return f"{name!r} is no attribute of a fitted model"
     internal = fitted["_internal"]
     curves, inner = fitted["trajectories_"], internal["parameters"].trajectories
     n_vertices, n_clusters = fitted["responsibilities_"].shape

@@ -1,0 +1,277 @@
+"""What saved files call things: the one place where names in files meet names in the code.
+
+A name in a file never changes, so that a file can be read for ever; names in the code may.
+
+- A class is renamed or moved: only the class to the right of its name changes here.
+- A field is renamed from ``old`` to ``new``: ``"old"`` becomes ``old="new"``.
+- A class gets a new field: it is listed here, and its default must mean what files without it
+  meant.
+- A parameter or attribute of `DIVE` is renamed: it gets an entry in `RENAMED`.
+- A new kind of object is to be saved: it gets an entry in `REGISTRY`.
+
+Whatever cannot be said like this needs a new number of the format in `braindive.io.models`.
+Nothing is looked up, imported or called by a name from a file but what is listed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from braindive.measurements import Unit
+from braindive.model.covariance import Covariance
+from braindive.model.em import Parameters, State
+from braindive.model.influence import CurveUncertainty
+from braindive.model.placing import Placing, Training
+from braindive.model.priors import Gamma, Normal, Priors
+from braindive.model.starts import Trace
+from braindive.model.timeline import Timeline
+from braindive.model.trajectories import Box, Trajectories
+from braindive.prediction.kernel import Kernel
+from braindive.prediction.personal import PersonalModel
+from braindive.preprocessing import Covariate, Preprocessing
+from braindive.space import Regions, Surface, Volume, space_from_arrays
+
+
+@dataclass(frozen=True)
+class Saveable:
+    """A class whose objects can be saved.
+
+    Parameters
+    ----------
+    type : type
+        The class itself; subclasses are other classes.
+    names : mapping of str to str
+        From each field's name in the file to its name in the code.
+    """
+
+    type: type
+    names: Mapping[str, str]
+
+
+def saveable(type_: type, *same: str, **renamed: str) -> Saveable:
+    """Describe how a class is saved.
+
+    Parameters
+    ----------
+    type_ : type
+        The class.
+    *same : str
+        Fields that the file calls as the code does.
+    **renamed : str
+        Other fields, as ``name_in_the_file="name_in_the_code"``.
+
+    Returns
+    -------
+    Saveable
+
+    Examples
+    --------
+    >>> from braindive.io.registry import saveable
+    >>> from braindive.measurements import Unit
+    >>> saveable(Unit, "scale", mean="offset").names
+    {'scale': 'scale', 'mean': 'offset'}
+    """
+    return Saveable(type_, {**{name: name for name in same}, **renamed})
+
+
+REGISTRY: dict[str, Saveable] = {
+    # What a fit found.
+    "Trajectories": saveable(Trajectories, "amplitude", "steepness", "midpoint", "baseline"),
+    "Parameters": saveable(Parameters, "trajectories", "noise", "speeds", "shifts", "strength"),
+    "Gamma": saveable(Gamma, "shape", "rate"),
+    "Normal": saveable(Normal, "mean", "sd"),
+    "Priors": saveable(Priors, "speed", "shift", "trajectory"),
+    "Unit": saveable(Unit, "offset", "scale"),
+    "Timeline": saveable(Timeline, "subject_of_visit", "times", "centres", "unit"),
+    "Box": saveable(Box, "steepness", "midpoint"),
+    "Training": saveable(Training, "timeline", "sums", "weights", "reference", "box"),
+    # What staging has learnt.
+    "Placing": saveable(
+        Placing,
+        "trajectories",
+        "noise",
+        "speed_prior",
+        "shift_prior",
+        "covariance",
+        "doubt",
+        "centre",
+        "spread",
+        "known_shifts",
+        "known_scores",
+    ),
+    "Covariance": saveable(Covariance, "within", "between", "weights"),
+    "CurveUncertainty": saveable(CurveUncertainty, "covariance", "centre", "spread"),
+    # What prediction has learnt.
+    "PersonalModel": saveable(
+        PersonalModel,
+        "means",
+        "rates",
+        "centres",
+        "beliefs",
+        "components",
+        "vertex_kernel",
+        "component_kernel",
+        "inflation",
+    ),
+    "Kernel": saveable(Kernel, "shape", "persistent", "noise"),
+    # What the preprocessing was told and, with a trailing underscore, what it has learnt.
+    "Preprocessing": saveable(
+        Preprocessing,
+        "standardise",
+        "covariates",
+        "categorical",
+        "average_hemispheres",
+        "smooth",
+        "min_observed",
+        "keep_",
+        "means_",
+        "spreads_",
+        "effects_",
+        "covariates_",
+        "centre_",
+        "n_vertices_in_",
+        "space_in_",
+    ),
+    "Covariate": saveable(Covariate, "name", "centre", "scale", "groups"),
+    # Where an unfinished fit stands.
+    "Trace": saveable(Trace, "state", "objectives", "changes"),
+    "State": saveable(
+        State, "parameters", "responsibilities", "log_densities", "settled", "pooled"
+    ),
+}
+
+# Spaces name their own parts, in `Space.to_arrays`; these can be rebuilt.
+_SPACES = (Surface, Volume, Regions)
+
+RENAMED: dict[str, dict[str, str]] = {
+    # Parameters of the constructor of `DIVE`.
+    "parameters": {},
+    # Attributes of a fitted `DIVE`.
+    "fitted": {},
+    # Fitted quantities in the internal units of the model: `fitted["_internal"]`.
+    "_internal": {},
+}
+"""From names in the file to names in the code, for the parts of a model that are no objects.
+
+Names that are not listed are the same in both.
+"""
+
+
+def take_apart(value: Any) -> tuple[str, dict[str, Any]] | None:
+    """Give what a file calls an object and its parts, or None where it cannot be saved.
+
+    Parameters
+    ----------
+    value : object
+        No array, table, container, number or text.
+
+    Returns
+    -------
+    (str, dict) or None
+
+    Examples
+    --------
+    >>> from braindive.io.registry import take_apart
+    >>> from braindive.measurements import Unit
+    >>> take_apart(Unit(offset=2.5, scale=0.5))
+    ('Unit', {'offset': 2.5, 'scale': 0.5})
+    """
+    if type(value) in _SPACES:
+        return "Space", dict(value.to_arrays())
+    if isinstance(value, np.random.RandomState):
+        return "RandomState", {}
+    for name, saved in REGISTRY.items():
+        if type(value) is saved.type:
+            parts = {each.name for each in fields(value)} if is_dataclass(value) else vars(value)
+            unnamed = sorted(set(parts) - set(saved.names.values()))
+            if unnamed:
+                raise TypeError(
+                    f"{type(value).__name__} has {', '.join(unnamed)}, for which saved files have "
+                    "no name."
+                )
+            # Only what is yet to be learnt may be missing.
+            return name, {
+                in_file: getattr(value, in_code)
+                for in_file, in_code in saved.names.items()
+                if in_code in parts or not in_code.endswith("_")
+            }
+    return None
+
+
+def put_together(name: str, parts: dict[str, Any]) -> Any:
+    """Rebuild an object from what `take_apart` gave.
+
+    Parameters
+    ----------
+    name : str
+        What the file calls the object.
+    parts : dict
+        Its parts, by their names in the file.
+
+    Returns
+    -------
+    object
+
+    Examples
+    --------
+    >>> from braindive.io.registry import put_together
+    >>> put_together("Unit", {"offset": 2.5, "scale": 0.5})
+    Unit(offset=2.5, scale=0.5)
+    """
+    if name == "Space":
+        return space_from_arrays(parts)
+    if name == "RandomState":
+        return None  # a generator has no seed to repeat the fit from
+    if name not in REGISTRY:
+        raise ValueError(f"it has a part called {name!r}, which this version does not know")
+    saved = REGISTRY[name]
+    unknown = sorted(parts.keys() - saved.names.keys())
+    if unknown:
+        raise ValueError(
+            f"the {name!r} in it has {', '.join(unknown)}, which this version does not know"
+        )
+    given = {saved.names[key]: part for key, part in parts.items()}
+    learnt = {key: given.pop(key) for key in list(given) if key.endswith("_")}
+    rebuilt = saved.type(**given)
+    for key, part in learnt.items():
+        setattr(rebuilt, key, part)
+    return rebuilt
+
+
+def to_file_names(part: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Call the entries of a part of the model as the file does.
+
+    Parameters
+    ----------
+    part : {"parameters", "fitted", "_internal"}
+        Which part.
+    content : mapping
+        By names in the code.
+
+    Returns
+    -------
+    dict
+    """
+    in_file = {in_code: name for name, in_code in RENAMED[part].items()}
+    return {in_file.get(name, name): value for name, value in content.items()}
+
+
+def to_code_names(part: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Call the entries of a part of the model as the code does; undoes `to_file_names`.
+
+    Parameters
+    ----------
+    part : {"parameters", "fitted", "_internal"}
+        Which part.
+    content : mapping
+        By names in the file.
+
+    Returns
+    -------
+    dict
+    """
+    return {RENAMED[part].get(name, name): value for name, value in content.items()}
