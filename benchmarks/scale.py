@@ -34,10 +34,10 @@ import zarr
 from scipy import sparse
 
 import braindive as bd
-from braindive.distributed import DistributedMeasurements
-from braindive.measurements import Measurements, one_thread_per_product
-from braindive.model import em
-from braindive.storage import block_width
+from braindive.dive import em
+from braindive.values.distributed import DistributedMeasurements
+from braindive.values.measurements import Measurements, one_thread_per_product
+from braindive.values.storage import block_width
 from cohorts import icosphere
 from scale_page import Growth, Store, Workers, write_page
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from braindive.evaluation import published
 from braindive.evaluation.selection import recommend_n_clusters, selection_table
-from braindive.plotting.evidence import plot_chosen_clusters
+from figures import plot_chosen_clusters
 from sizes import Size
 from writing import Rows, command, markdown, save, write, write_table
 

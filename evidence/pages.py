@@ -10,15 +10,15 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from adni import TRUTH
 from braindive.estimator import DIVE
 from braindive.evaluation import published
-from braindive.evaluation.adni import TRUTH
 from braindive.evaluation.overlap import overlap_table
 from braindive.evaluation.summary import comparison_table, summarise_comparison
 from braindive.plotting.choices import plot_comparison
-from braindive.plotting.evidence import plot_areas, plot_p_values, plot_recovery
 from braindive.plotting.people import plot_groups
 from braindive.simulation import simulate_cohort
+from figures import plot_areas, plot_p_values, plot_recovery
 from sizes import Size
 from writing import Rows, command, markdown, save, write, write_table
 

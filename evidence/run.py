@@ -17,16 +17,16 @@ from pathlib import Path
 
 import matplotlib as mpl
 
-from braindive.evaluation.adni import MODELS, TRUTH, adni_fold
-from braindive.evaluation.cache import Row, Task, count_finished, run_cached
-from braindive.evaluation.experiments import (
+from adni import MODELS, TRUTH, adni_fold
+from cache import Row, Task, count_finished, run_cached
+from choosing import choosing_page
+from experiments import (
     closer_trajectories,
     contiguous_areas,
     fewer_subjects,
     group_test,
     more_clusters,
 )
-from choosing import choosing_page
 from pages import comparison_page, groups_page, index_page, simulations_page
 from sizes import FULL, REDUCED, TINY, Size
 

@@ -1,7 +1,10 @@
 """Disease progression on the brain itself, from short longitudinal maps."""
 
-from braindive.checkup import Finding, inspect_cohort
 from braindive.cohort import Cohort
+from braindive.cohort.checkup import Finding, inspect_cohort
+from braindive.cohort.preprocessing import Preprocessing
+from braindive.dive.priors import Gamma, Normal, Priors
+from braindive.dive.trajectories import Trajectories
 from braindive.errors import (
     BraindiveError,
     BraindiveWarning,
@@ -15,31 +18,29 @@ from braindive.errors import (
     ReadError,
 )
 from braindive.estimator import DIVE, load_model
-from braindive.evaluation.atlas import read_atlas
+from braindive.evaluation.bootstrap import Bootstrap, bootstrap
 from braindive.evaluation.comparison import compare_models
+from braindive.evaluation.goodness import GoodnessOfFit, goodness_of_fit
 from braindive.evaluation.groups import compare_groups
 from braindive.evaluation.matching import Matching, match_clusters
 from braindive.evaluation.overlap import cluster_overlap, fold_overlap
 from braindive.evaluation.rivals import MeanMap
 from braindive.evaluation.selection import recommend_n_clusters, select_n_clusters
 from braindive.evaluation.summary import summarise_comparison
-from braindive.goodness import GoodnessOfFit, goodness_of_fit
+from braindive.io.atlas import read_atlas
 from braindive.io.export import write_cohort
 from braindive.io.freesurfer import read_freesurfer_table
 from braindive.io.maps import write_maps
 from braindive.io.packed import open_packed, pack_cohort
 from braindive.io.reading import read_cohort
-from braindive.model.priors import Gamma, Normal, Priors
-from braindive.model.trajectories import Trajectories
+from braindive.io.spaces import load_space
 from braindive.plotting.brains import plot_clusters, plot_pathology
 from braindive.plotting.choices import plot_comparison, plot_convergence, plot_selection
 from braindive.plotting.people import plot_groups, plot_speed_shift, plot_stages
 from braindive.plotting.trajectories import plot_subjects, plot_trajectories
-from braindive.preprocessing import Preprocessing
 from braindive.report.build import Report, build_report
 from braindive.simulation import Simulation, simulate_cohort
-from braindive.space import Regions, Space, Surface, Volume, load_space
-from braindive.uncertainty import Bootstrap, bootstrap
+from braindive.space import Regions, Space, Surface, Volume
 from braindive.variants import no_staging_model, roi_model
 
 __all__ = [

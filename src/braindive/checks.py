@@ -8,20 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from braindive.arrays import IntArray
 from braindive.cohort import Cohort
 from braindive.errors import CohortError, ParameterError
-from braindive.measurements import Products
-from braindive.model.arrays import IntArray
-
-
-def check_cohort(cohort: Any) -> Cohort:
-    """Refuse anything but a Cohort."""
-    if not isinstance(cohort, Cohort):
-        raise ParameterError(
-            f"a Cohort is needed, not {type(cohort).__name__}; build one with "
-            "bd.Cohort(values, subjects=..., times=...)."
-        )
-    return cohort
+from braindive.values.measurements import Products
 
 
 def check_variation(measurements: Products) -> None:

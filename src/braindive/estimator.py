@@ -15,17 +15,26 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 
+from braindive.arrays import Array, BoolArray, IntArray
 from braindive.checks import (
     check_assignments,
-    check_cohort,
     check_count,
     check_memory,
     check_n_clusters,
     check_spatial,
     check_variation,
 )
-from braindive.cohort import Cohort
-from braindive.doubts import doubts_about
+from braindive.cohort.cohort import Cohort, check_cohort
+from braindive.cohort.preprocessing import Preprocessing
+from braindive.dive.convergence import Monitor
+from braindive.dive.em import Parameters, State, log_densities
+from braindive.dive.field import log_evidence
+from braindive.dive.pooled import PooledMeans
+from braindive.dive.priors import Priors
+from braindive.dive.stages import StageProblem, find_stages
+from braindive.dive.starts import Checkpoint, Outcome, Settings, fit_best
+from braindive.dive.timeline import Timeline
+from braindive.dive.trajectories import Trajectories
 from braindive.errors import (
     BraindiveWarning,
     CohortError,
@@ -33,23 +42,13 @@ from braindive.errors import (
     NotFittedError,
     ParameterError,
 )
+from braindive.fit_warnings import doubts_about
 from braindive.io.models import package_versions, read_model, write_model
-from braindive.measurements import Measurements, Unit, one_thread_per_product
-from braindive.model.arrays import Array, BoolArray, IntArray
-from braindive.model.convergence import Monitor
-from braindive.model.em import Parameters, State, log_densities
-from braindive.model.placing import Placed, Placing, Training
-from braindive.model.pooled import PooledMeans
-from braindive.model.priors import Priors
-from braindive.model.spatial import log_evidence
-from braindive.model.staging import StageProblem, find_stages
-from braindive.model.starts import Checkpoint, Outcome, Settings, fit_best
-from braindive.model.timeline import Timeline
-from braindive.model.trajectories import Trajectories
 from braindive.prediction.course import Course
 from braindive.prediction.learning import learn_personal
 from braindive.prediction.personal import PersonalModel
-from braindive.preprocessing import Preprocessing
+from braindive.staging.placing import Placed, Placing, Training
+from braindive.values.measurements import Measurements, Unit, one_thread_per_product
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from nilearn.surface import load_surf_data
 from sklearn.utils import Bunch
 
 import braindive as bd
+from braindive.dive.trajectories import Trajectories
 from braindive.io.maps import cluster_colours
-from braindive.model.trajectories import Trajectories
 from braindive.space import Hemisphere, Surface
 
 POINTS = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0], [2, 1, 0]], dtype=float)

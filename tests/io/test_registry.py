@@ -128,7 +128,7 @@ def test_a_class_that_is_not_registered_is_refused_wherever_it_lives(tmp_path, m
     class Novelty:
         number: float
 
-    module = types.ModuleType("braindive.model.novelties")
+    module = types.ModuleType("braindive.dive.novelties")
     module.Novelty, Novelty.__module__ = Novelty, module.__name__
     monkeypatch.setitem(sys.modules, module.__name__, module)
     parameters, fitted = read_model(KEPT)

@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import dijkstra
 
 import braindive as bd
-from braindive.model.arrays import Array, IntArray
+from braindive.arrays import Array, IntArray
 
 # Where it begins, in millimetres from the anterior commissure (x is the distance from the
 # midline), and how many millimetres of spread each place lags behind the first.

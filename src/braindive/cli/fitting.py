@@ -17,9 +17,9 @@ from braindive.cli.inputs import check_output_file, check_output_folder, open_co
 from braindive.cli.progress import fit_progress
 from braindive.cli.settings import FitSettings, merge, read_settings, write_settings
 from braindive.cli.study import SpaceOption
+from braindive.dive.starts import Checkpoint
 from braindive.estimator import Progress
 from braindive.io.models import fit_fingerprint, read_checkpoint, write_checkpoint
-from braindive.model.starts import Checkpoint
 
 
 def fit(

@@ -15,8 +15,9 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from braindive.checks import check_assignments, check_cohort, check_count
-from braindive.cohort import Cohort
+from braindive.arrays import Array, IntArray
+from braindive.checks import check_assignments, check_count
+from braindive.cohort.cohort import Cohort, check_cohort
 from braindive.errors import CohortError, DataWarning, ParameterError
 from braindive.estimator import DIVE
 from braindive.evaluation.folds import Ids, split_subjects
@@ -24,7 +25,6 @@ from braindive.evaluation.overlap import overlap_table
 from braindive.evaluation.parallel import Report, run_tasks
 from braindive.evaluation.rivals import MeanMap
 from braindive.evaluation.summary import REFERENCE, RMSE
-from braindive.model.arrays import Array, IntArray
 from braindive.variants import no_staging_model, roi_model
 
 MEAN = "mean map"

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from braindive.arrays import Array
 from braindive.cohort import Cohort
 from braindive.errors import DataWarning, NotFittedError, ParameterError
-from braindive.model.arrays import Array
 
 PARAMETERS = ("shift", "speed", "baseline score")
 # Numbers with more distinct values than this are a quantity, not names of groups.

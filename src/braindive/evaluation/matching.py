@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from braindive.arrays import IntArray
 from braindive.errors import ParameterError
-from braindive.model.arrays import IntArray
 
 
 class Matching(NamedTuple):

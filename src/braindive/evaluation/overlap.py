@@ -13,12 +13,12 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils import check_random_state
 
+from braindive.arrays import Array, BoolArray, IntArray
 from braindive.cohort import Cohort
 from braindive.errors import ParameterError
 from braindive.evaluation.folds import Ids, split_subjects
 from braindive.evaluation.matching import match_clusters
 from braindive.evaluation.parallel import Report, run_tasks
-from braindive.model.arrays import Array, BoolArray, IntArray
 
 
 def cluster_overlap(first: ArrayLike, second: ArrayLike) -> Array:

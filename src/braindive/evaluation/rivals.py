@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
+from braindive.arrays import Array
 from braindive.cohort import Cohort
 from braindive.errors import CohortError
-from braindive.model.arrays import Array
 
 
 class MeanMap(BaseEstimator):  # type: ignore[misc]

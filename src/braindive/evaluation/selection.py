@@ -10,14 +10,14 @@ import pandas as pd
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from braindive.checks import check_cohort, check_count, check_n_clusters
-from braindive.cohort import Cohort
+from braindive.arrays import IntArray
+from braindive.checks import check_count, check_n_clusters
+from braindive.cohort.cohort import Cohort, check_cohort
 from braindive.errors import ParameterError
 from braindive.estimator import DIVE
 from braindive.evaluation.folds import Ids, split_subjects
 from braindive.evaluation.overlap import parcellation_agreement
 from braindive.evaluation.parallel import Report, run_tasks
-from braindive.model.arrays import IntArray
 
 # Parcellations that agree less than this between halves of the subjects are not to be believed.
 _STABLE = 0.6

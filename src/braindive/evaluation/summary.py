@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from braindive.arrays import Array
 from braindive.errors import ParameterError
-from braindive.model.arrays import Array
 
 REFERENCE = "DIVE"
 RMSE = "RMSE"

@@ -11,13 +11,13 @@ import nibabel as nib
 import numpy as np
 import pandas as pd
 
-from braindive.blocks import visit_blocks
+from braindive.arrays import Array
 from braindive.cohort import Cohort
+from braindive.cohort.blocks import visit_blocks
 from braindive.errors import ParameterError
 from braindive.io.paths import PathLike
 from braindive.io.reading import Progress
 from braindive.io.times import TIME_COLUMNS
-from braindive.model.arrays import Array
 from braindive.space import Regions, Side, Surface, Volume
 
 # Longest axis that NIfTI-1 can hold.

@@ -21,9 +21,9 @@ import numpy as np
 from nibabel.cifti2.cifti2_axes import BrainModelAxis
 from nibabel.freesurfer.io import read_morph_data
 
-from braindive.model.arrays import Array
+from braindive.arrays import Array
+from braindive.io.sides import UNREADABLE, side_of_name
 from braindive.space import Side
-from braindive.space.sides import UNREADABLE, side_of_name
 
 _HEAD = 2**18
 _MORPH_MAGIC = b"\xff\xff\xff"

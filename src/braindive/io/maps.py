@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from nibabel import cifti2, freesurfer, gifti
 
+from braindive.arrays import Array, IntArray
+from braindive.dive.trajectories import Trajectories
 from braindive.errors import NotFittedError, ParameterError
-from braindive.model.arrays import Array, IntArray
-from braindive.model.trajectories import Trajectories
 from braindive.space import Regions, Space, Surface, Volume
 
 # nibabel has no types for what makes images.

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from braindive.blocks import vertex_blocks
 from braindive.cohort import Cohort
+from braindive.cohort.blocks import vertex_blocks
+from braindive.dive.starts import Checkpoint
 from braindive.errors import ModelFileError
 from braindive.io.archive import digest, read_archive, write_archive
 from braindive.io.registry import put_together, take_apart, to_code_names, to_file_names
-from braindive.model.starts import Checkpoint
 
 MODEL_FORMAT = 1
 CHECKPOINT_FORMAT = 1

@@ -25,7 +25,7 @@ from braindive.io.reading import Plan, Progress, plan_cohort
 from braindive.io.scratch import DTYPE, Scratch, fingerprint, record_inputs, record_table
 from braindive.io.table import typed_table
 from braindive.space import Space, space_from_arrays
-from braindive.storage import block_width
+from braindive.values.storage import block_width
 
 FORMAT = "braindive-cohort"
 VERSION = 1

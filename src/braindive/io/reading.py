@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 
+from braindive.arrays import Array, BoolArray
 from braindive.cohort import Cohort
 from braindive.io.paths import PathLike, resolve_roots
 from braindive.io.problems import Problems
@@ -21,10 +22,10 @@ from braindive.io.scans import (
     content_problem,
     find_scans,
 )
+from braindive.io.spaces import load_space
 from braindive.io.table import find_controls, read_table, require_column, typed_table
 from braindive.io.times import check_visits, read_times
-from braindive.model.arrays import Array, BoolArray
-from braindive.space import Space, load_space
+from braindive.space import Space
 
 # Scans that one thread reads at a time.
 _BATCH = 8

@@ -21,19 +21,19 @@ from typing import Any
 
 import numpy as np
 
-from braindive.measurements import Unit
-from braindive.model.covariance import Covariance
-from braindive.model.em import Parameters, State
-from braindive.model.influence import CurveUncertainty
-from braindive.model.placing import Placing, Training
-from braindive.model.priors import Gamma, Normal, Priors
-from braindive.model.starts import Trace
-from braindive.model.timeline import Timeline
-from braindive.model.trajectories import Box, Trajectories
+from braindive.cohort.preprocessing import Covariate, Preprocessing
+from braindive.dive.em import Parameters, State
+from braindive.dive.priors import Gamma, Normal, Priors
+from braindive.dive.starts import Trace
+from braindive.dive.timeline import Timeline
+from braindive.dive.trajectories import Box, Trajectories
 from braindive.prediction.kernel import Kernel
 from braindive.prediction.personal import PersonalModel
-from braindive.preprocessing import Covariate, Preprocessing
 from braindive.space import Regions, Surface, Volume, space_from_arrays
+from braindive.staging.covariance import Covariance
+from braindive.staging.influence import CurveUncertainty
+from braindive.staging.placing import Placing, Training
+from braindive.values.measurements import Unit
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def saveable(type_: type, *same: str, **renamed: str) -> Saveable:
     Examples
     --------
     >>> from braindive.io.registry import saveable
-    >>> from braindive.measurements import Unit
+    >>> from braindive.values.measurements import Unit
     >>> saveable(Unit, "scale", mean="offset").names
     {'scale': 'scale', 'mean': 'offset'}
     """
@@ -176,7 +176,7 @@ def take_apart(value: Any) -> tuple[str, dict[str, Any]] | None:
     Examples
     --------
     >>> from braindive.io.registry import take_apart
-    >>> from braindive.measurements import Unit
+    >>> from braindive.values.measurements import Unit
     >>> take_apart(Unit(offset=2.5, scale=0.5))
     ('Unit', {'offset': 2.5, 'scale': 0.5})
     """

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from braindive.arrays import Array, IntArray
 from braindive.errors import CohortError
 from braindive.io.formats import MapFile, UnreadableError, open_map, read_frames
 from braindive.io.paths import OutsideError, resolve_inside
 from braindive.io.problems import Problems
-from braindive.model.arrays import Array, IntArray
+from braindive.io.spaces import CORTEX
 from braindive.space import Space, Surface, Volume
-from braindive.space.loading import CORTEX
 
 _MESHES = {
     642: "fsaverage3",

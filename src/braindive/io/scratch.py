@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
+from braindive.arrays import Array
 from braindive.io.reading import Plan, Progress
-from braindive.model.arrays import Array
 
 DTYPE = np.dtype("<f4")
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from braindive.arrays import Array, BoolArray
 from braindive.errors import CohortError
 from braindive.io.bids import MISSING
 from braindive.io.paths import PathLike
 from braindive.io.problems import Problems
-from braindive.model.arrays import Array, BoolArray
 from braindive.space import Regions, Space
 
 #: Diagnoses that mean a healthy control, in any case, with spaces, - and _ taken as the same.

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from braindive.arrays import Array
 from braindive.errors import CohortError
 from braindive.io.bids import read_sessions
 from braindive.io.problems import Problems
-from braindive.model.arrays import Array
 
 # In the order in which they are looked for.
 TIME_COLUMNS = ("age", "age_at_session", "years", "acq_time")

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import nibabel as nib
 import numpy as np
 
+from braindive.arrays import Array, IntArray
 from braindive.errors import ParameterError
-from braindive.model.arrays import Array, IntArray
-from braindive.space import Hemisphere, Side, Space, Surface, Volume, load_space
+from braindive.io.spaces import load_space
+from braindive.space import Hemisphere, Side, Space, Surface, Volume
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

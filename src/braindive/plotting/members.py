@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from braindive.model.arrays import IntArray
+from braindive.arrays import IntArray
 from braindive.plotting.style import (
     ONE_COLUMN,
     TWO_COLUMNS,

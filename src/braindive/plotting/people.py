@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from braindive.arrays import Array
 from braindive.cohort import Cohort
 from braindive.errors import ParameterError
 from braindive.evaluation.groups import PARAMETERS, compare_groups, subject_parameters
-from braindive.model.arrays import Array
 from braindive.plotting.style import (
     GREY,
     GROUP_COLOURS,

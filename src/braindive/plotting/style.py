@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from braindive.arrays import BoolArray
 from braindive.errors import BraindiveError, NotFittedError, ParameterError
-from braindive.model.arrays import BoolArray
 from braindive.palette import cluster_colours
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from braindive.arrays import Array
 from braindive.cohort import Cohort
+from braindive.dive.pooled import PooledMeans
 from braindive.errors import ParameterError
 from braindive.evaluation.comparison import visit_stages
-from braindive.model.arrays import Array
-from braindive.model.pooled import PooledMeans
 from braindive.plotting.style import (
     LEGEND,
     MOST_IN_LEGEND,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from braindive.uncertainty import Bootstrap
+    from braindive.evaluation.bootstrap import Bootstrap
 
 _N_POINTS = 200
 _PANELS_IN_ROW = 4

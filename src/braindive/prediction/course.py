@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from braindive.model.arrays import Array, IntArray
-from braindive.model.timeline import Timeline
+from braindive.arrays import Array, IntArray
+from braindive.dive.timeline import Timeline
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from braindive.measurements import Block, Measurements
-from braindive.model.arrays import Array
+from braindive.arrays import Array
+from braindive.values.measurements import Block, Measurements
 
 T = TypeVar("T")
 

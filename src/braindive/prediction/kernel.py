@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import nnls
 
-from braindive.model.arrays import Array, BoolArray
-from braindive.model.timeline import Timeline
+from braindive.arrays import Array, BoolArray
+from braindive.dive.timeline import Timeline
 
 # Estimates of one channel count as so many subjects' less against the average of all channels.
 _POOLING = 20.0

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from braindive.measurements import Block, Measurements, in_fours
-from braindive.model.arrays import Array, BoolArray, IntArray
-from braindive.model.timeline import Timeline, evenly
+from braindive.arrays import Array, BoolArray, IntArray
+from braindive.dive.timeline import Timeline, evenly
 from braindive.prediction.course import Course
 from braindive.prediction.deviations import Deviations, overlap, solve_scores
 from braindive.prediction.kernel import Kernel, Moments, fit_kernel
 from braindive.prediction.personal import PersonalModel, alike, learn_beliefs
+from braindive.values.measurements import Block, Measurements, in_fours
 
 # People who tell how deviations persist: of more, variances hardly become better known.
 _ENOUGH_SUBJECTS = 200

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import lsq_linear
 
-from braindive.measurements import Block, Measurements
-from braindive.model.arrays import Array, IntArray
-from braindive.model.timeline import Timeline
+from braindive.arrays import Array, IntArray
+from braindive.dive.timeline import Timeline
 from braindive.prediction.course import Course
 from braindive.prediction.deviations import Deviations
 from braindive.prediction.kernel import Kernel
+from braindive.values.measurements import Block, Measurements
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import nibabel as nib
 import numpy as np
 from nibabel.orientations import apply_orientation, io_orientation
 
-from braindive.model.arrays import Array, IntArray
+from braindive.arrays import Array, IntArray
 from braindive.plotting.drawing import display_mesh
 from braindive.report.embedding import encode_array
 from braindive.space import Hemisphere, Space, Surface, Volume

@@ -1,7 +1,7 @@
 """Where the columns of a cohort lie, and which of them are neighbours."""
 
+from braindive.space.arrays import space_from_arrays
 from braindive.space.base import Space
-from braindive.space.loading import load_space, space_from_arrays
 from braindive.space.regions import Regions
 from braindive.space.surface import Hemisphere, Side, Surface
 from braindive.space.volume import Volume
@@ -13,6 +13,5 @@ __all__ = [
     "Space",
     "Surface",
     "Volume",
-    "load_space",
     "space_from_arrays",
 ]

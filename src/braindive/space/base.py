@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
+from braindive.arrays import IntArray
 from braindive.errors import ParameterError
-from braindive.model.arrays import IntArray
 
 MAX_ORDER = 3
 

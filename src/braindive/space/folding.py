@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from braindive.arrays import IntArray
 from braindive.errors import ParameterError
-from braindive.model.arrays import IntArray
 from braindive.space.base import Space
 from braindive.space.surface import Hemisphere, Surface
 

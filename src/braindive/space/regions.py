@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from braindive.arrays import IntArray
 from braindive.errors import ParameterError
-from braindive.model.arrays import IntArray
 from braindive.space.base import Space, read_only
 
 

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from braindive.arrays import Array, BoolArray, IntArray
 from braindive.errors import ParameterError
-from braindive.model.arrays import Array, BoolArray, IntArray
 from braindive.space.base import Space, read_only
 
 Side = Literal["left", "right"]

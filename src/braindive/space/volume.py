@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from braindive.arrays import Array, BoolArray, IntArray
 from braindive.errors import ParameterError
-from braindive.model.arrays import Array, BoolArray, IntArray
 from braindive.space.base import Space, read_only
 
 # Voxels that share a face, also an edge, also a corner: most axes along which neighbours differ.

@@ -1,0 +1,139 @@
+"""A simulated cohort with the shape of ADNI, and the paper's comparison on it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from braindive.arrays import IntArray
+from braindive.cohort import Cohort
+from braindive.evaluation.comparison import (
+    default_models,
+    evaluate_fold,
+    oriented_correlation,
+    score_columns,
+)
+from braindive.evaluation.folds import Ids, split_subjects
+from braindive.evaluation.rivals import MeanMap
+from braindive.io.spaces import load_space
+from braindive.simulation import contiguous_patches, simulate_cohort
+from braindive.simulation.cognition import TESTS
+
+Row = dict[str, Any]
+MODELS = ("DIVE", "ROI-based", "no staging", "mean map")
+TRUTH = "true stage"
+"""Not a model: what a perfect staging would reach."""
+N_SUBJECTS, N_SCANS = 454, 1973
+# Regions of the atlas in a hemisphere, as many as the Desikan-Killiany atlas has.
+_REGIONS = 34
+
+
+@lru_cache(maxsize=1)
+def adni_like_cohort(
+    n_subjects: int = N_SUBJECTS, space: str = "fsaverage5-left", seed: int = 0
+) -> tuple[Cohort, IntArray]:
+    """Simulate a cohort with the shape of ADNI, and an atlas that does not follow its areas.
+
+    Simulated are: three true areas, each made of five contiguous patches; values in units of the
+    controls' spread; spatially smooth noise; up to five yearly visits (4.3 on average, as in
+    ADNI); ages at the first visit that have nothing to do with the disease; a third of controls;
+    four cognitive scores; an APOE4 genotype with an effect of half a standard deviation; and an
+    atlas of 34 contiguous regions for each hemisphere, drawn independently of the true areas.
+
+    Parameters
+    ----------
+    n_subjects : int
+        Subjects.
+    space : str
+        Surface; ADNI's hemispheres were averaged, so one of them is the default.
+    seed : int
+        Seed.
+
+    Returns
+    -------
+    cohort : Cohort
+        With the `true_stage` of every visit in its table.
+    atlas : (n_vertices,) int
+
+    Examples
+    --------
+    >>> from adni import adni_like_cohort
+    >>> cohort, atlas = adni_like_cohort(n_subjects=10)
+    >>> cohort.n_vertices, len(set(atlas.tolist()))
+    (10242, 34)
+    """
+    simulation = simulate_cohort(
+        n_subjects=n_subjects,
+        n_visits=5,
+        midpoints=(-0.8, 0.3, 1.4),
+        slope=-0.8,
+        amplitude=-2.0,
+        noise=1.0,
+        shift_sd=1.0,
+        mean_speed=0.15,
+        midpoint_variation=0.116,
+        space=space,
+        noise_smoothing=2,
+        control_share=1 / 3,
+        cognition=True,
+        group_effect=0.5,
+        dtype="float32",
+        random_state=seed,
+    )
+    simulated = simulation.cohort
+    random = np.random.default_rng([seed, 1])
+    n_kept = round(n_subjects * N_SCANS / N_SUBJECTS)
+    # Everybody has a first visit; later ones are lost at random.
+    later = np.flatnonzero(simulated.times > 0)
+    lost = random.choice(later, simulated.n_visits - n_kept, replace=False)
+    kept = np.setdiff1d(np.arange(simulated.n_visits), lost)
+    ages = random.normal(73.0, 7.0, n_subjects)[simulated.subject_index[kept]]
+    cohort = Cohort(
+        simulated.values[kept],
+        subjects=simulated.subjects[kept],
+        times=simulated.times[kept] + ages,
+        controls=None if simulated.controls is None else simulated.controls[kept],
+        graph=simulated.graph,
+        space=simulated.space,
+        table=simulated.table.assign(true_stage=simulation.truth.scores)
+        .iloc[kept]
+        .drop(columns="years"),
+    )
+    surface = load_space(space)
+    n_regions = _REGIONS * (2 if space == "fsaverage5" else 1)
+    return cohort, contiguous_patches(surface, n_regions, random)
+
+
+def adni_fold(
+    model: str, fold: int, n_folds: int, n_subjects: int, space: str, seed: int
+) -> list[Row]:
+    """One model and fold of the paper's comparison, for work that is done in pieces.
+
+    Together the folds are what `compare_models` gives on the same cohort; DIVE's row also holds
+    the labels found, for the overlap between folds. The "true stage" has correlations alone.
+    """
+    cohort, atlas = adni_like_cohort(n_subjects, space, seed)
+    results = score_columns(cohort, list(TESTS))
+    test_subjects = split_subjects(cohort, n_folds, seed, smallest=3)[fold]
+    if model == TRUTH:
+        return _truth_rows(cohort, results, test_subjects)
+    models = default_models(cohort, atlas=atlas, seed=seed) | {"mean map": MeanMap()}
+    fitted, rows = evaluate_fold(models[model], cohort, test_subjects, results)
+    if model == "DIVE":
+        rows.append({"measure": "labels", "value": fitted.labels_.tolist(), "n": 0})
+    return rows
+
+
+def _truth_rows(cohort: Cohort, results: pd.DataFrame, test_subjects: Ids) -> list[Row]:
+    stages = cohort.table["true_stage"].to_numpy(float)
+    chosen = set(test_subjects)
+    test = np.array([subject in chosen for subject in cohort.subjects])
+    rows = []
+    for measure, column in results.items():
+        found = column.to_numpy(float)
+        value, n = oriented_correlation(stages[~test], found[~test], stages[test], found[test])
+        rows.append({"measure": measure, "value": value, "n": n})
+    return rows

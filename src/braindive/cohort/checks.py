@@ -1,0 +1,224 @@
+"""Checks of what a cohort is made from: each returns the usable value or says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from braindive.arrays import Array, BoolArray
+from braindive.errors import CohortError
+from braindive.values.storage import mapped
+
+# Values looked at at once when the values are searched for infinities and holes.
+_AT_ONCE = 2**22
+
+
+def read_only(array: Any) -> Any:
+    """A view of the array that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def some(items: Sequence[Any], most: int = 5) -> str:
+    """The first few items as text, and how many more there are."""
+    shown = ", ".join(str(item) for item in items[:most])
+    return shown if len(items) <= most else f"{shown} and {len(items) - most:,} more"
+
+
+def positions(ids: np.ndarray, chosen: Iterable[Hashable]) -> list[int]:
+    """Where the chosen ids stand among all ids."""
+    position = {subject: i for i, subject in enumerate(ids)}
+    return [position[subject] for subject in chosen]
+
+
+def sorted_ids(subjects: np.ndarray) -> np.ndarray:
+    """Different ids, sorted; ids of several types by the name of the type, then as text."""
+    unique = list(dict.fromkeys(subjects.tolist()))
+    try:
+        unique.sort()
+    except TypeError:
+        unique.sort(key=lambda subject: (type(subject).__name__, str(subject)))
+    ids = np.empty(len(unique), dtype=object)
+    ids[:] = unique
+    return ids
+
+
+def check_values(values: Any) -> Array:
+    """Two-dimensional float32 or float64 values, without a copy where they are that already."""
+    if not hasattr(values, "dtype") or not hasattr(values, "shape"):
+        try:
+            values = np.asarray(values)
+        except ValueError:
+            raise CohortError(
+                "values are not a table of numbers: give one row for each visit, all with the "
+                "same number of vertices."
+            ) from None
+    if values.ndim != 2:
+        raise CohortError(
+            f"values have {values.ndim} dimension(s); they need two, (n_visits, n_vertices)."
+        )
+    if 0 in values.shape:
+        raise CohortError(f"the cohort is empty: values have shape {tuple(values.shape)}.")
+    if values.dtype.kind not in "fiub":
+        raise CohortError(f"values are of type {values.dtype}; they have to be numbers.")
+    if values.dtype not in (np.float32, np.float64):
+        values = np.asarray(values).astype(np.float32 if values.dtype.itemsize < 3 else np.float64)
+    return read_only(values) if isinstance(values, np.ndarray) else values
+
+
+def check_length(name: str, got: int, n_visits: int) -> None:
+    """Refuse anything that does not have one entry for each visit."""
+    if got != n_visits:
+        raise CohortError(
+            f"{name} has {got} entries, but values have {n_visits} rows; give one for each visit."
+        )
+
+
+def check_subjects(subjects: Iterable[Hashable], n_visits: int) -> np.ndarray:
+    """One id for each visit, as an array of plain Python objects."""
+    if isinstance(subjects, str):
+        raise CohortError("subjects is one string; give one id for each visit.")
+    listed = list(subjects)
+    check_length("subjects", len(listed), n_visits)
+    absent = [row for row, subject in enumerate(listed) if is_missing(subject)]
+    if absent:
+        raise CohortError(f"visits without a subject id: rows {some(absent)}.")
+    array = np.empty(n_visits, dtype=object)
+    array[:] = [
+        subject.item() if isinstance(subject, np.generic) else subject for subject in listed
+    ]
+    return read_only(array)
+
+
+def is_missing(subject: Any) -> bool:
+    """Whether an id stands for no subject."""
+    return subject is None or (isinstance(subject, float) and np.isnan(subject)) or subject is pd.NA
+
+
+def check_times(times: ArrayLike, n_visits: int) -> Array:
+    """Finite years, one for each visit."""
+    array = np.asarray(times)
+    if array.dtype.kind not in "fiuO" or array.ndim != 1:
+        raise CohortError(
+            f"times must be a list of numbers (years), one for each visit; got {array.dtype} of "
+            f"shape {array.shape}."
+        )
+    try:
+        numbers = array.astype(float)
+    except (TypeError, ValueError):
+        bad = [row for row, value in enumerate(array) if not isinstance(value, (int, float))]
+        raise CohortError(
+            f"times must be numbers (years); not so in rows {some(bad)}, for example "
+            f"{array[bad[0]]!r}."
+        ) from None
+    check_length("times", len(numbers), n_visits)
+    bad = np.flatnonzero(~np.isfinite(numbers)).tolist()
+    if bad:
+        raise CohortError(f"times are missing or infinite in rows {some(bad)}; drop those visits.")
+    return read_only(numbers)
+
+
+def check_controls(controls: ArrayLike | None, n_visits: int) -> BoolArray | None:
+    """True or False for each visit, or None."""
+    if controls is None:
+        return None
+    array = np.asarray(controls)
+    if array.ndim != 1:
+        raise CohortError(
+            f"controls must be a list of True and False, one for each visit; got shape "
+            f"{array.shape}."
+        )
+    check_length("controls", len(array), n_visits)
+    if array.dtype != bool:
+        if not np.isin(array, [0, 1]).all():
+            raise CohortError("controls must be True or False for each visit.")
+        array = array.astype(bool)
+    return read_only(array)
+
+
+def check_table(table: pd.DataFrame | None, n_visits: int) -> pd.DataFrame | None:
+    """One row for each visit, or None."""
+    if table is None:
+        return None
+    if not isinstance(table, pd.DataFrame):
+        raise CohortError(f"table must be a pandas DataFrame; got {type(table).__name__}.")
+    check_length("table", len(table), n_visits)
+    return table.reset_index(drop=True)
+
+
+def check_graph(graph: Any, n_vertices: int) -> sparse.csr_array | None:
+    """Symmetric adjacency with entries 1 and an empty diagonal, or None."""
+    if graph is None:
+        return None
+    matrix = sparse.csr_array(graph)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise CohortError(f"graph has shape {matrix.shape}; an adjacency matrix is square.")
+    if matrix.shape[0] != n_vertices:
+        raise CohortError(
+            f"graph has {matrix.shape[0]} vertices, but values have {n_vertices} (columns)."
+        )
+    matrix = matrix.astype(float)
+    if not np.isfinite(matrix.data).all() or (matrix.data < 0).any():
+        raise CohortError("graph has negative or non-finite entries; an adjacency has 0 and 1.")
+    matrix.setdiag(0)
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    matrix.data[:] = 1.0
+    if (matrix != matrix.T).nnz:
+        raise CohortError("graph is not symmetric; use graph + graph.T for an undirected one.")
+    return matrix
+
+
+def check_finite(values: Any, subjects: np.ndarray, times: Array) -> bool:
+    """Refuse infinities and empty visits; say whether there are holes.
+
+    Looks at some vertices at a time, since the values may lie on disk.
+    """
+    n_visits, n_vertices = values.shape
+    width = values.chunks[1] if hasattr(values, "chunks") else max(_AT_ONCE // n_visits, 1)
+    missing, empty = False, np.ones(n_visits, dtype=bool)
+    values = mapped(values)
+    for start in range(0, n_vertices, width):
+        block = np.asarray(values[:, start : start + width])
+        with np.errstate(invalid="ignore", over="ignore"):
+            if np.isfinite(block.sum()):  # one sum sees any NaN or infinity
+                empty[:] = False
+                continue
+        infinite = np.isinf(block)
+        if infinite.any():
+            row = int(infinite.any(axis=1).argmax())
+            vertices = (start + np.flatnonzero(infinite[row])).tolist()
+            raise CohortError(
+                f"values are infinite at the visit of subject {subjects[row]!r} at time "
+                f"{times[row]:g} (row {row}), vertices {some(vertices)}; use NaN for not measured."
+            )
+        holes = np.isnan(block)
+        missing |= bool(holes.any())
+        empty &= holes.all(axis=1)
+    if empty.any():
+        row = int(empty.argmax())
+        raise CohortError(
+            f"the visit of subject {subjects[row]!r} at time {times[row]:g} (row {row}) has no "
+            "measurement at all; drop it."
+        )
+    return missing
+
+
+def check_duplicates(subjects: np.ndarray, times: Array) -> None:
+    """Refuse two visits of one subject at the same time."""
+    seen: dict[tuple[Hashable, float], int] = {}
+    twice = []
+    for row, key in enumerate(zip(subjects.tolist(), times.tolist(), strict=True)):
+        if key in seen:
+            twice.append(f"{key[0]} at {key[1]:g} (rows {seen[key]} and {row})")
+        seen[key] = row
+    if twice:
+        raise CohortError(
+            f"a subject has two visits at the same time: {some(twice)}; drop or average one."
+        )

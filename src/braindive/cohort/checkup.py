@@ -1,0 +1,375 @@
+"""Look a cohort over before anyone waits for a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from braindive.arrays import Array, BoolArray
+from braindive.cohort import Cohort
+from braindive.cohort.blocks import vertex_blocks
+from braindive.cohort.cohort import check_cohort
+
+Level = Literal["warning", "note"]
+
+# Nobody is older, and studies see people more often than once in so many years.
+_OLDEST = 120.0
+_LONG_GAP = 5.0
+# A scan whose mean or spread lies so many robust standard deviations away is odd.
+_OUTLYING = 6.0
+# Share of the variation of time that sites may explain.
+_CONFOUNDED = 0.5
+_SITES = ("site", "scanner", "field_strength", "manufacturer")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something a person should look at.
+
+    Parameters
+    ----------
+    level : {"warning", "note"}
+        A warning is probably a mistake; a note is good to know.
+    what : str
+        What was seen, in a sentence.
+    where : str
+        Subjects, visits, vertices or column; empty for the whole cohort.
+    remedy : str
+        What to do.
+    """
+
+    level: Level
+    what: str
+    where: str
+    remedy: str
+
+
+def inspect_cohort(cohort: Cohort) -> list[Finding]:
+    """Look for what is odd in a cohort.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        Not changed, and read once.
+
+    Returns
+    -------
+    list of Finding
+        Warnings first; empty if nothing is odd.
+
+    Examples
+    --------
+    >>> import braindive as bd
+    >>> cohort = bd.simulate_cohort(n_subjects=20, n_vertices=50, random_state=0).cohort
+    >>> months = bd.Cohort(cohort.values, subjects=cohort.subjects, times=cohort.times * 12)
+    >>> print(bd.inspect_cohort(months)[0].what)
+    Visits of one person are 12 years apart (median).
+    """
+    check_cohort(cohort)
+    summary = _Summary.of(cohort)
+    findings = [
+        *_times(cohort),
+        *_sites(cohort),
+        *_visits(cohort),
+        *_missing(cohort, summary),
+        *_outlying(cohort, summary),
+        *_groups(cohort, summary),
+        *_standard(cohort, summary),
+        *_space(cohort),
+    ]
+    return sorted(findings, key=lambda finding: finding.level != "warning")
+
+
+@dataclass(frozen=True)
+class _Summary:
+    """Everything the checks need of the values."""
+
+    scan_mean: Array
+    scan_spread: Array
+    scan_observed: Array
+    vertex_observed: Array
+    constant: BoolArray
+    control_mean: Array
+    control_spread: Array
+    difference: Array
+
+    @classmethod
+    def of(cls, cohort: Cohort) -> _Summary:
+        n_visits, n_vertices = cohort.n_visits, cohort.n_vertices
+        controls = np.zeros(n_visits, dtype=bool) if cohort.controls is None else cohort.controls
+        sums, squares, counts = np.zeros(n_visits), np.zeros(n_visits), np.zeros(n_visits)
+        observed_of_vertex = np.empty(n_vertices)
+        constant = np.empty(n_vertices, dtype=bool)
+        mean, spread, difference = (np.full(n_vertices, np.nan) for _ in range(3))
+        for where, block in vertex_blocks(cohort):
+            values = block.astype(float)
+            observed = ~np.isnan(values)
+            filled = np.where(observed, values, 0.0)
+            sums += filled.sum(axis=1)
+            squares += (filled**2).sum(axis=1)
+            counts += observed.sum(axis=1)
+            observed_of_vertex[where] = observed.sum(axis=0)
+            highest = np.where(observed, values, -np.inf).max(axis=0)
+            constant[where] = highest == np.where(observed, values, np.inf).min(axis=0)
+            if controls.any():
+                mean[where], spread[where] = _moments(filled[controls], observed[controls])
+            if controls.any() and not controls.all():
+                others, _ = _moments(filled[~controls], observed[~controls])
+                difference[where] = others - mean[where]
+        counts = np.maximum(counts, 1)
+        scan_mean = sums / counts
+        variance = np.maximum(squares / counts - scan_mean**2, 0)
+        return cls(
+            scan_mean,
+            np.sqrt(variance),
+            counts / n_vertices,
+            observed_of_vertex / n_visits,
+            constant,
+            mean,
+            spread,
+            difference,
+        )
+
+
+def _moments(filled: Array, observed: BoolArray) -> tuple[Array, Array]:
+    counts = np.maximum(observed.sum(axis=0), 1)
+    mean = filled.sum(axis=0) / counts
+    variance = np.where(observed, (filled - mean) ** 2, 0.0).sum(axis=0) / counts
+    return mean, np.sqrt(variance)
+
+
+def _times(cohort: Cohort) -> Iterator[Finding]:
+    order = cohort.canonical_order
+    same = np.diff(cohort.subject_index[order]) == 0
+    gaps = np.diff(cohort.times[order])[same]
+    remedy = "Times are in years: divide months by 12 and days by 365.25."
+    oldest = int(np.argmax(cohort.times))
+    if cohort.times[oldest] > _OLDEST:
+        yield Finding(
+            "warning",
+            f"The largest time is {cohort.times[oldest]:g} years.",
+            f"subject {cohort.subjects[oldest]}",
+            remedy,
+        )
+    if len(gaps) and np.median(gaps) > _LONG_GAP:
+        yield Finding(
+            "warning",
+            f"Visits of one person are {np.median(gaps):.3g} years apart (median).",
+            "",
+            f"Are these months? {remedy}",
+        )
+
+
+def _sites(cohort: Cohort) -> Iterator[Finding]:
+    table = cohort.table
+    within = cohort.times - _subject_means(cohort, cohort.times)
+    for name in [name for name in table if str(name).lower() in _SITES]:
+        groups = table[name].astype(str).to_numpy()
+        if len(set(groups)) < 2:
+            continue
+        levels = {
+            "time between people": cohort.times,
+            "time within people (they change it from visit to visit)": within,
+        }
+        for label, times in levels.items():
+            share = _explained(times, groups)
+            if share > _CONFOUNDED:
+                yield Finding(
+                    "warning",
+                    f"{name} explains {share:.0%} of the variation of {label}, so its effect looks "
+                    "like the disease's.",
+                    f"column {name}",
+                    f"Regress {name} out with controls of every {name} (--covariates {name}), or "
+                    "fit one at a time.",
+                )
+
+
+def _visits(cohort: Cohort) -> Iterator[Finding]:
+    counts = np.bincount(cohort.subject_index)
+    share = float(np.mean(counts == 1))
+    if share == 1:
+        yield Finding(
+            "warning",
+            "Every subject has one visit.",
+            "",
+            "Speeds cannot be told from one visit; scores still can. Add follow-up visits.",
+        )
+    elif share > 0.5:
+        yield Finding(
+            "note",
+            f"{share:.0%} of the subjects have one visit.",
+            "",
+            "Their speed will be the prior's.",
+        )
+
+
+def _missing(cohort: Cohort, summary: _Summary) -> Iterator[Finding]:
+    never = summary.vertex_observed == 0
+    seldom = (summary.vertex_observed < 0.5) & ~never
+    if never.any():
+        yield Finding(
+            "note",
+            f"{_count(never, 'vertex', 'vertices')} never measured.",
+            _first(np.flatnonzero(never), "vertices"),
+            "They get no cluster. Use a mask of the cortex as part of the space.",
+        )
+    if seldom.any():
+        yield Finding(
+            "warning",
+            f"{_count(seldom, 'vertex', 'vertices')} measured at less than half of the visits.",
+            _first(np.flatnonzero(seldom), "vertices"),
+            "Preprocessing drops them (min_observed).",
+        )
+    poor = summary.scan_observed < 0.5 * np.median(summary.scan_observed)
+    if poor.any():
+        yield Finding(
+            "warning",
+            f"{_count(poor, 'scan', 'scans')} with less than half of the usual measurements.",
+            _scans(cohort, poor),
+            "Look at these scans, and leave out what failed.",
+        )
+    constant = summary.constant & ~never
+    if constant.any():
+        yield Finding(
+            "warning",
+            f"{_count(constant, 'vertex', 'vertices')} with the same value at every visit.",
+            _first(np.flatnonzero(constant), "vertices"),
+            "A medial wall? A fit refuses them: mask them, or use preprocessing (--standardise), "
+            "which drops them.",
+        )
+
+
+def _outlying(cohort: Cohort, summary: _Summary) -> Iterator[Finding]:
+    """Scans unlike the others: far out in robust units, and far out in plain ones.
+
+    A map of many vertices has so precise a mean and spread that sick people alone would be far
+    out in robust units.
+    """
+    spread = summary.scan_spread
+    usual = float(np.median(spread))
+    with np.errstate(divide="ignore"):
+        sides = {
+            "mean": (summary.scan_mean, usual),
+            "spread": (np.log(np.maximum(spread, 1e-300)), np.log(1.5)),
+        }
+    for label, (values, least) in sides.items():
+        away = np.abs(values - np.median(values))
+        odd = (away > _OUTLYING * 1.4826 * np.median(away)) & (away > least)
+        if odd.any():
+            shown = getattr(summary, f"scan_{label}")
+            yield Finding(
+                "warning",
+                f"{_count(odd, 'scan', 'scans')} with an odd {label}, for example "
+                f"{shown[np.argmax(odd)]:.3g} where others have {np.median(shown):.3g}.",
+                _scans(cohort, odd),
+                "Look at these scans: another unit, another measure, or a failed segmentation?",
+            )
+
+
+def _groups(cohort: Cohort, summary: _Summary) -> Iterator[Finding]:
+    controls = cohort.controls
+    if controls is None or not controls.any():
+        yield Finding(
+            "note",
+            "No visit is marked as a control's.",
+            "",
+            "Scores will be relative to everybody, and the direction of time is judged from "
+            "follow-up alone. Give a diagnosis column with controls (CN).",
+        )
+        return
+    if controls.all():
+        yield Finding("warning", "Every visit is a control's.", "", "There is no disease to model.")
+        return
+    known = np.isfinite(summary.difference)
+    lower = float(np.mean(summary.difference[known] < 0))
+    word, share = ("lower", lower) if lower >= 0.5 else ("higher", 1 - lower)
+    yield Finding(
+        "note",
+        f"Patients are {word} than controls at {share:.0%} of the vertices.",
+        "",
+        "Atrophy lowers thickness and volume; amyloid and tau raise PET.",
+    )
+    within = cohort.times - _subject_means(cohort, cohort.times)
+    moved = summary.scan_mean - _subject_means(cohort, summary.scan_mean)
+    patients = ~controls & (within != 0)
+    if patients.sum() < 3:
+        return
+    slope = float(within[patients] @ moved[patients] / (within[patients] @ within[patients]))
+    residual = moved[patients] - slope * within[patients]
+    error = float(np.sqrt(np.mean(residual**2) / (within[patients] @ within[patients])))
+    gap = float(np.mean(summary.difference[known]))
+    if abs(slope) > 3 * error and np.sign(slope) != np.sign(gap) and share > 0.7:
+        yield Finding(
+            "warning",
+            f"Patients are {word} than controls, but move the other way over time "
+            f"({slope:+.3g} a year on average).",
+            "",
+            "Check the sign of the measure, the labels of the controls and the order of visits.",
+        )
+
+
+def _standard(cohort: Cohort, summary: _Summary) -> Iterator[Finding]:
+    known = np.isfinite(summary.control_spread) & ~summary.constant
+    if not known.any():
+        return
+    level = float(np.median(np.abs(summary.control_mean[known])))
+    spread = float(np.median(summary.control_spread[known]))
+    if level > 0.5 or not 0.5 < spread < 2:
+        yield Finding(
+            "note",
+            f"Values are not standardised to the controls, in whom vertices have mean {level:.3g} "
+            f"and standard deviation {spread:.3g} (medians).",
+            "",
+            "Fit with --standardise, or DIVE(preprocessing=Preprocessing()).",
+        )
+
+
+def _space(cohort: Cohort) -> Iterator[Finding]:
+    if cohort.graph is None:
+        yield Finding(
+            "note",
+            f"The {cohort.n_vertices:,} vertices have no neighbours.",
+            "",
+            "Give a space (--space fsaverage5) so that neighbouring vertices can inform each "
+            "other.",
+        )
+    elif cohort.graph.nnz == 0:
+        yield Finding("warning", "No two vertices are neighbours.", "", "Is it the right space?")
+
+
+def _subject_means(cohort: Cohort, values: Array) -> Array:
+    index = cohort.subject_index
+    return (np.bincount(index, values) / np.bincount(index))[index]
+
+
+def _explained(values: Array, groups: np.ndarray) -> float:
+    """Share of the variance that group means explain, less what chance would."""
+    _, index = np.unique(groups, return_inverse=True)
+    centred = values - values.mean()
+    total = float(centred @ centred)
+    n_groups = int(index.max()) + 1
+    if total == 0 or len(values) <= n_groups:
+        return 0.0
+    means = np.bincount(index, centred) / np.bincount(index)
+    rest = float(np.sum((centred - means[index]) ** 2)) / (len(values) - n_groups)
+    return max(0.0, 1 - rest / (total / (len(values) - 1)))
+
+
+def _count(mask: BoolArray, one: str, many: str) -> str:
+    number = int(mask.sum())
+    return f"{number:,} {one if number == 1 else many} of {len(mask):,}"
+
+
+def _first(items: Array, word: str, most: int = 5) -> str:
+    more = f" and {len(items) - most:,} more" if len(items) > most else ""
+    return f"{word} {', '.join(map(str, items[:most].tolist()))}{more}"
+
+
+def _scans(cohort: Cohort, mask: BoolArray, most: int = 5) -> str:
+    rows = np.flatnonzero(mask)
+    shown = [f"{cohort.subjects[row]} at {cohort.times[row]:g}" for row in rows[:most]]
+    more = f" and {len(rows) - most:,} more" if len(rows) > most else ""
+    return ", ".join(shown) + more

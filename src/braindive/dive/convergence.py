@@ -1,0 +1,67 @@
+"""When to stop, and why: kept outside the EM loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+# The objective is a sum over all measurements, of which a fit explains the smaller part.
+_SHARE = 0.1
+# Iterations without progress after which a fit is said to go in circles.
+_PATIENCE = 12
+
+
+@dataclass
+class Monitor:
+    """Watches the objective and the change in responsibilities.
+
+    Parameters
+    ----------
+    tol : float
+        Converged when the responsibilities change by less than `tol` on average and the objective
+        by less than a tenth of `tol`, relative to its size.
+    max_iter : int
+        Give up after so many iterations.
+
+    Examples
+    --------
+    >>> from braindive.dive.convergence import Monitor
+    >>> monitor = Monitor(tol=1e-3, max_iter=100)
+    >>> monitor.update(-50.0, 0.4)
+    >>> monitor.update(-50.0, 0.0)
+    >>> monitor.reason
+    'converged'
+    """
+
+    tol: float
+    max_iter: int
+    objectives: list[float] = field(default_factory=list)
+    changes: list[float] = field(default_factory=list)
+
+    def update(self, objective: float, change: float) -> None:
+        """Record one iteration: the objective and the mean change of the responsibilities."""
+        self.objectives.append(objective)
+        self.changes.append(change)
+
+    @property
+    def n_iter(self) -> int:
+        """Iterations so far."""
+        return len(self.objectives)
+
+    @property
+    def reason(self) -> str:
+        """Why to stop: "converged", "cycling" or "max_iter"; "" to go on."""
+        if self.n_iter >= 2:
+            gain = abs(self.objectives[-1] - self.objectives[-2])
+            steady = gain < _SHARE * self.tol * abs(self.objectives[-1])
+            if steady and self.changes[-1] < self.tol:
+                return "converged"
+        if self._stalled(self.changes) and self._stalled([-x for x in self.objectives]):
+            return "cycling"
+        return "max_iter" if self.n_iter >= self.max_iter else ""
+
+    @staticmethod
+    def _stalled(losses: list[float]) -> bool:
+        """No new low in the last iterations."""
+        if len(losses) <= 2 * _PATIENCE:
+            return False
+        return min(losses[-_PATIENCE:]) >= min(losses[:-_PATIENCE])

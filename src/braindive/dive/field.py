@@ -1,0 +1,163 @@
+"""The Markov random field: neighbours tend to belong to the same cluster.
+
+The clique potential of two neighbours is exp(lambda) when their clusters are equal and
+exp(-lambda^2) when they are not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from braindive.arrays import Array
+
+WEAKEST, STRONGEST = 0.01, 20.0
+"""Range of the estimated strength: nothing below changes a label, beyond it is a hard rule."""
+
+
+def neighbour_field(responsibilities: Array, graph: csr_array, strength: float) -> Array:
+    """Sum over neighbours l' of log(exp(-lambda^2) + z_l'k (exp(lambda) - exp(-lambda^2))).
+
+    Parameters
+    ----------
+    responsibilities : (n_vertices, n_clusters)
+        z of the previous iteration.
+    graph : sparse (n_vertices, n_vertices)
+        Adjacency.
+    strength : float
+        lambda.
+
+    Returns
+    -------
+    (n_vertices, n_clusters)
+    """
+    # log(exp(-q) + z (exp(p) - exp(-q))) = p + log(z + (1 - z) exp(-(p + q))), and at least -q
+    drop = strength + strength**2
+    rest = np.exp(-drop)
+    with np.errstate(divide="ignore", under="ignore"):
+        message = np.log(responsibilities * (1 - rest) + rest)
+    message = np.maximum(message, -drop, out=message) + strength
+    return over_neighbours(graph, message)
+
+
+def over_neighbours(graph: csr_array, x: Array) -> Array:
+    """Sum over the neighbours of each vertex, (n_vertices, n_columns), columns contiguous."""
+    out = np.empty(x.shape, order="F")
+    for column in range(x.shape[1]):
+        out[:, column] = graph @ x[:, column]
+    return out
+
+
+def expectation(log_densities: Array, field: Array | None = None) -> Array:
+    """E-step: z_lk proportional to exp(D_lk + field_lk), normalised over clusters."""
+    # Clusters are few and vertices many: reductions run along contiguous columns.
+    z = np.array((log_densities if field is None else log_densities + field).T, order="C")
+    z -= z.max(axis=0)
+    np.exp(z, out=z)
+    z /= z.sum(axis=0)
+    return z.T
+
+
+def strength_objective(
+    strength: float, log_densities: Array, responsibilities: Array, graph: csr_array
+) -> float:
+    """Expected log-likelihood as a function of lambda, with zeta the E-step at that lambda.
+
+    sum_lk zeta_lk [D_lk + lambda sum_l' zeta_l'k - lambda^2 sum_l' (1 - zeta_l'k)]
+    """
+    zeta = expectation(log_densities, neighbour_field(responsibilities, graph, strength))
+    same = float(np.vdot(zeta.T, over_neighbours(graph, zeta).T))
+    different = float(graph.nnz) - same
+    data = float(np.vdot(zeta.T, log_densities.T))
+    return data + strength * same - strength**2 * different
+
+
+def start_strength(log_densities: Array, responsibilities: Array, graph: csr_array) -> float:
+    """Strength of the first iteration: the best of a few, held back where the data speak softly.
+
+    A neighbour should not outweigh what a typical vertex knows of its own cluster, which is the
+    median gap between its two best clusters: lambda + lambda^2 <= gap.
+    """
+    if log_densities.shape[1] == 1:
+        return WEAKEST
+    best = max(
+        (0.1, 0.3, 1.0, 2.0, 4.0, 8.0, 16.0),
+        key=lambda x: strength_objective(x, log_densities, responsibilities, graph),
+    )
+    top = np.partition(log_densities, -2, axis=1)[:, -2:]
+    gap = float(np.median(np.abs(top[:, 1] - top[:, 0])))
+    return min(best, (np.sqrt(1 + 4 * gap) - 1) / 2)
+
+
+def estimate_strength(
+    log_densities: Array,
+    responsibilities: Array,
+    graph: csr_array,
+    start: float,
+    growth: float = 1.5,
+) -> float:
+    """Climb `strength_objective` from the previous strength, by a factor `growth` at most upwards.
+
+    Growing slowly matters while labels change: a field that is strong from the start freezes the
+    labels it finds, and one that grows corrects them first.
+
+    Parameters
+    ----------
+    log_densities : (n_vertices, n_clusters)
+        D_lk.
+    responsibilities : (n_vertices, n_clusters)
+        z of the previous iteration.
+    graph : sparse (n_vertices, n_vertices)
+        Adjacency, entries 1.
+    start : float
+        Strength of the previous iteration.
+    growth : float
+        Largest factor by which the strength may grow.
+
+    Returns
+    -------
+    float
+    """
+
+    def value(strength: float) -> float:
+        return strength_objective(strength, log_densities, responsibilities, graph)
+
+    here = min(max(start, WEAKEST), STRONGEST)
+    above = min(here * growth, STRONGEST)
+    points = {x: value(x) for x in (here / growth, here, above)}
+    while max(points, key=points.__getitem__) == min(points) > WEAKEST:
+        lower = min(points) / growth
+        points[lower] = value(lower)
+    best = max(points, key=points.__getitem__)
+    if min(points) < best < max(points):
+        vertex = _parabola_vertex(best, points)
+        if value(vertex) > points[best]:
+            return vertex
+    return best
+
+
+def _parabola_vertex(best: float, points: dict[float, float]) -> float:
+    """Highest point of the parabola through the best point and its neighbours.
+
+    The objective is a parabola in lambda where z does not depend on it.
+    """
+    place = sorted(points)
+    index = place.index(best)
+    x = np.array(place[index - 1 : index + 2])
+    y = np.array([points[p] for p in place[index - 1 : index + 2]])
+    left, right = x[1] - x[0], x[1] - x[2]
+    up, down = left * (y[1] - y[2]), right * (y[1] - y[0])
+    return float(x[1] - 0.5 * (left * up - right * down) / (up - down))
+
+
+def log_evidence(log_densities: Array, field: Array | None = None) -> Array:
+    """Log sum_k p_lk exp(D_lk) of each vertex; p is uniform, or the field's share with the MRF."""
+    if field is None:
+        return _log_sum(log_densities) - np.log(log_densities.shape[1])
+    return _log_sum(log_densities + field) - _log_sum(field)
+
+
+def _log_sum(x: Array) -> Array:
+    columns = np.ascontiguousarray(x.T)
+    top = columns.max(axis=0)
+    return np.asarray(top + np.log(np.exp(columns - top).sum(axis=0)))

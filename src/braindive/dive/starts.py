@@ -1,0 +1,228 @@
+"""Several starts, a few passes for each, and the best one followed to the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from braindive.arrays import Array, BoolArray, IntArray
+from braindive.dive.convergence import Monitor
+from braindive.dive.em import Parameters, Problem, State, run_em
+from braindive.dive.initial import (
+    Direction,
+    cluster_vertices,
+    one_hot,
+    start_shifts,
+    vertex_features,
+)
+from braindive.dive.pooled import PooledMeans
+from braindive.dive.priors import Priors
+from braindive.dive.timeline import Timeline
+from braindive.dive.trajectories import Box, search_trajectories
+from braindive.values.measurements import Products
+
+# Passes after which only the best of several starts goes on.
+_SCREENING = 4
+# Below this z-value the disease is tried both ways; above it the direction counts as clear.
+CLEAR = 3.0
+# By so much the log-posterior of one direction must exceed the other's to settle the matter.
+CLEAR_ODDS = 5.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user can choose.
+
+    Parameters
+    ----------
+    n_clusters : int
+        K.
+    graph : sparse (n_vertices, n_vertices) or None
+        Neighbours; None switches the Markov random field off.
+    strength : float or None
+        lambda where it is fixed.
+    labels : (n_vertices,) int or None
+        Fixed clusters, -1 where a vertex belongs nowhere.
+    staging, exact : bool
+        As in `em.Problem`.
+    n_init, max_iter : int
+        Starts of k-means, and the most passes over the values.
+    tol : float
+        As in `convergence.Monitor`.
+    priors : Priors
+        In internal units.
+    """
+
+    n_clusters: int
+    graph: csr_array | None
+    strength: float | None
+    labels: IntArray | None
+    staging: bool
+    exact: bool
+    n_init: int
+    max_iter: int
+    tol: float
+    priors: Priors
+
+
+@dataclass(frozen=True)
+class Start:
+    """A state to begin from, and the problem it belongs to."""
+
+    state: State
+    problem: Problem
+    direction: Direction
+    reversed: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The best fit, how it went, and whether the direction of the disease is clear."""
+
+    state: State
+    monitor: Monitor
+    problem: Problem
+    direction: Direction
+    direction_is_clear: bool
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Where one start stands: its last state, and the objective and change of each iteration."""
+
+    state: State
+    objectives: tuple[float, ...]
+    changes: tuple[float, ...]
+
+
+Checkpoint = tuple[Trace | None, ...]
+"""Where every start stands, None for those not begun: enough to go on to the same answer."""
+
+Report = Callable[[State, Monitor, int, Checkpoint], None]
+"""Told the state, the monitor, the number of the start and where every start stands."""
+
+
+def fit_best(
+    measurements: Products,
+    timeline: Timeline,
+    settings: Settings,
+    controls: BoolArray | None,
+    random: np.random.Generator,
+    report: Report | None = None,
+    resume: Checkpoint | None = None,
+) -> Outcome:
+    """Fit from several starts and keep the best.
+
+    Parameters
+    ----------
+    measurements : Products
+        The products of the values.
+    timeline : Timeline
+        When subjects were seen.
+    settings : Settings
+        What to fit.
+    controls : (n_visits,) bool or None
+        Control visits in canonical order.
+    random : Generator
+        For the starts.
+    report : callable, optional
+        Called after each iteration.
+    resume : Checkpoint, optional
+        What `report` was last told by an interrupted fit of the same data, settings and seed.
+
+    Returns
+    -------
+    Outcome
+    """
+    starts = find_starts(measurements, timeline, settings, controls, random)
+    traces: list[Trace | None] = list(resume or [None] * len(starts))
+    if len(traces) != len(starts):
+        raise ValueError(f"the checkpoint has {len(traces)} starts; this fit has {len(starts)}.")
+
+    def follow(number: int, max_iter: int) -> tuple[State, Monitor]:
+        """Go on with a start from where it stands; nothing happens if it is past `max_iter`."""
+        trace = traces[number] or Trace(starts[number].state, (), ())
+        monitor = Monitor(settings.tol, max_iter, list(trace.objectives), list(trace.changes))
+
+        def tell(state: State, monitor: Monitor) -> None:
+            traces[number] = Trace(state, tuple(monitor.objectives), tuple(monitor.changes))
+            if report is not None:
+                report(state, monitor, number, tuple(traces))
+
+        return run_em(starts[number].problem, trace.state, monitor, tell), monitor
+
+    screening = min(_SCREENING, settings.max_iter) if len(starts) > 1 else settings.max_iter
+    screened = [follow(number, screening)[1] for number in range(len(starts))]
+    # A resumed start may be past the screening, but is judged as it stood then.
+    objectives = np.array([monitor.objectives[:screening][-1] for monitor in screened])
+    best = int(np.argmax(objectives))
+    chosen = starts[best]
+    state, monitor = follow(best, settings.max_iter)
+
+    other_way = [start.reversed != chosen.reversed for start in starts]
+    if any(other_way):
+        clear = float(objectives[best] - objectives[other_way].max()) > CLEAR_ODDS
+    else:
+        clear = abs(chosen.direction.z_value) >= CLEAR
+    return Outcome(state, monitor, chosen.problem, chosen.direction, clear)
+
+
+def find_starts(
+    measurements: Products,
+    timeline: Timeline,
+    settings: Settings,
+    controls: BoolArray | None,
+    random: np.random.Generator,
+) -> list[Start]:
+    """One start for each different outcome of k-means; two where the direction is not clear."""
+    if settings.labels is None:
+        features = vertex_features(measurements, settings.graph, random)
+        partitions = cluster_vertices(features, settings.n_clusters, random, settings.n_init)
+    else:
+        partitions = [settings.labels]
+    starts = []
+    for labels in partitions:
+        z = one_hot(labels, settings.n_clusters)
+        pooled = PooledMeans.from_products(*measurements.pool(z), z, measurements.squares)
+        shifts, direction = start_shifts(pooled, timeline, controls)
+        if not settings.staging:
+            shifts = timeline.centres / timeline.unit
+        doubtful = direction.source == "time" and abs(direction.z_value) < CLEAR
+        both_ways = settings.staging and timeline.has_follow_up and doubtful
+        for sign in (1.0, -1.0) if both_ways else (1.0,):
+            problem, parameters = _set_out(
+                measurements, timeline, settings, pooled, sign * shifts, z
+            )
+            starts.append(Start(State(parameters, z), problem, direction, sign < 0))
+    return starts
+
+
+def _set_out(
+    measurements: Products,
+    timeline: Timeline,
+    settings: Settings,
+    pooled: PooledMeans,
+    shifts: Array,
+    z: Array,
+) -> tuple[Problem, Parameters]:
+    """Scale priors and bounds to the starting scores, and find curves to begin with."""
+    speeds = np.ones_like(shifts)
+    scores = timeline.scores(speeds, shifts)
+    fixed = settings.labels is not None
+    problem = Problem(
+        measurements,
+        timeline,
+        settings.priors.scaled_to(scores),
+        Box.around(scores),
+        graph=None if fixed else settings.graph,
+        strength=settings.strength,
+        fixed=z if fixed else None,
+        staging=settings.staging,
+        exact=settings.exact,
+    )
+    curves = search_trajectories(pooled, scores, problem.box)
+    noise = np.sqrt(np.maximum(pooled.variance(pooled.means), 1e-10))
+    return problem, Parameters(curves, noise, speeds, shifts)

@@ -1,0 +1,262 @@
+"""Spaces by name, and from the files in which studies keep them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+import pandas as pd
+from nibabel.freesurfer.io import read_geometry, read_label
+
+from braindive.arrays import Array, BoolArray, IntArray
+from braindive.errors import ParameterError
+from braindive.io.sides import UNREADABLE, declared_side, side_of_name
+from braindive.space.base import Space
+from braindive.space.regions import Regions
+from braindive.space.surface import Hemisphere, Side, Surface
+from braindive.space.volume import Volume
+
+PathLike = str | os.PathLike[str]
+
+_BUILT_IN: dict[str, tuple[Side, ...]] = {
+    "fsaverage5": ("left", "right"),
+    "fsaverage5-left": ("left",),
+    "fsaverage5-right": ("right",),
+}
+_BY_FILE = {
+    "fsaverage": "the folder of the subject, for example $SUBJECTS_DIR/fsaverage",
+    "fsaverage6": "the folder of the subject, for example $SUBJECTS_DIR/fsaverage6",
+    "fsLR-32k": (
+        "the two surfaces, for example "
+        "tpl-fsLR_den-32k_hemi-L_sphere.surf.gii,tpl-fsLR_den-32k_hemi-R_sphere.surf.gii"
+    ),
+}
+CORTEX: dict[str, Side] = {
+    "CIFTI_STRUCTURE_CORTEX_LEFT": "left",
+    "CIFTI_STRUCTURE_CORTEX_RIGHT": "right",
+}
+
+
+def load_space(
+    spec: PathLike | Sequence[PathLike] | Space,
+    *,
+    mask: PathLike | Sequence[PathLike] | None = None,
+    neighbourhood: int = 6,
+) -> Space:
+    """Load a space by its name, or from files.
+
+    Parameters
+    ----------
+    spec : str, path, pair of paths or Space
+        - ``"fsaverage5"``, ``"fsaverage5-left"`` or ``"fsaverage5-right"``, which come with
+          nilearn: 10,242 vertices for each hemisphere.
+        - The folder of a FreeSurfer subject, such as ``$SUBJECTS_DIR/fsaverage``.
+        - A surface (GIFTI ``.surf.gii``, or FreeSurfer geometry such as ``lh.white``), or two of
+          them for both hemispheres: a pair, or one text with a comma between them.
+        - A NIfTI mask.
+        - A TSV or CSV of neighbouring regions with the columns ``region`` and ``neighbour``; a
+          row without neighbour names a region that has none.
+        - A `Space`, which is returned as it is.
+    mask : path or pair of paths, optional
+        Which vertices of a surface are measured: FreeSurfer labels (``lh.cortex.label``), GIFTI,
+        MGH, or one CIFTI file for both hemispheres. Other than 0 means measured.
+    neighbourhood : {6, 18, 26}
+        Neighbours of a voxel.
+
+    Returns
+    -------
+    Space
+
+    Examples
+    --------
+    >>> import braindive as bd
+    >>> bd.load_space("fsaverage5").n_vertices
+    20484
+    """
+    if isinstance(spec, Space):
+        space = spec
+    elif isinstance(spec, str) and spec in _BUILT_IN:
+        space = _fsaverage5(_BUILT_IN[spec], spec)
+    else:
+        space = _from_files(_as_paths(spec), neighbourhood)
+    if mask is None:
+        return space
+    if not isinstance(space, Surface):
+        raise ParameterError(f"mask is for surfaces; the {space.kind} {space.name!r} has its own.")
+    return _masked(space, _as_paths(mask))
+
+
+@cache
+def _fsaverage5(sides: tuple[Side, ...], name: str) -> Surface:
+    folder = files("nilearn.datasets") / "data" / "fsaverage5"
+    return Surface(
+        name,
+        tuple(
+            Hemisphere(side, *_read_mesh(Path(str(folder / f"sphere_{side}.gii.gz"))))
+            for side in sides
+        ),
+    )
+
+
+def _as_paths(spec: PathLike | Sequence[PathLike]) -> list[Path]:
+    if isinstance(spec, str):
+        one = Path(spec).expanduser()
+        listed: list[PathLike] = [one] if one.exists() else list(spec.split(","))
+    elif isinstance(spec, os.PathLike):
+        listed = [spec]
+    else:
+        listed = list(spec)
+    if len(listed) not in (1, 2):
+        raise ParameterError(f"give one file, or two for left and right; got {len(listed)}.")
+    return [_existing(os.fspath(item)) for item in listed]
+
+
+def _existing(text: str) -> Path:
+    path = Path(text.strip()).expanduser()
+    if path.exists():
+        return path
+    if text in _BY_FILE:
+        raise ParameterError(f"{text} does not come with nilearn; instead give {_BY_FILE[text]}.")
+    names = ", ".join([*_BUILT_IN, *_BY_FILE])
+    raise ParameterError(f"there is no space and no file {text!r}; give a path, or one of {names}.")
+
+
+def _from_files(paths: list[Path], neighbourhood: int) -> Space:
+    first = paths[0]
+    name = first.name
+    if len(paths) == 1:
+        if first.is_dir():
+            return _subject_surface(first)
+        if name.endswith((".tsv", ".csv")):
+            return _read_regions(first)
+        if name.endswith((".nii", ".nii.gz", ".mgz")):
+            return _read_volume(first, neighbourhood)
+    default: tuple[Side, ...] = ("left", "right")
+    parts = []
+    for path, expected in zip(paths, default, strict=False):
+        side = declared_side(path) or expected
+        if len(paths) == 2 and side != expected:
+            raise ParameterError(f"{path} is the {side} hemisphere; give the left first.")
+        parts.append(Hemisphere(side, *_read_mesh(path)))
+    return Surface(", ".join(path.name for path in paths), tuple(parts))
+
+
+def _subject_surface(folder: Path) -> Surface:
+    for surface in ("sphere", "white"):
+        paths = [folder / "surf" / f"{prefix}.{surface}" for prefix in ("lh", "rh")]
+        if all(path.is_file() for path in paths):
+            sides: tuple[Side, ...] = ("left", "right")
+            parts = [Hemisphere(s, *_read_mesh(p)) for s, p in zip(sides, paths, strict=True)]
+            return Surface(folder.resolve().name, tuple(parts))
+    raise ParameterError(
+        f"{folder} has no surf/lh.sphere and surf/rh.sphere; give the folder of a FreeSurfer "
+        "subject, or the surface files."
+    )
+
+
+def _read_mesh(path: Path) -> tuple[Array, IntArray]:
+    try:
+        if path.name.endswith((".gii", ".gii.gz")):
+            image: Any = nib.load(path)
+            points, triangles = image.agg_data(("pointset", "triangle"))
+            if not isinstance(points, np.ndarray) or not isinstance(triangles, np.ndarray):
+                raise ValueError("it has no points and triangles")
+        else:
+            points, triangles = read_geometry(path)  # type: ignore[no-untyped-call]
+    except UNREADABLE as error:
+        raise ParameterError(f"{path} cannot be read as a surface: {error}.") from None
+    return points, triangles
+
+
+def _read_volume(path: Path, neighbourhood: int) -> Volume:
+    try:
+        image = nib.load(path)
+        data = np.asarray(image.dataobj)  # type: ignore[attr-defined]
+        affine = image.affine  # type: ignore[attr-defined]
+    except (*UNREADABLE, AttributeError) as error:
+        raise ParameterError(f"{path} cannot be read as a mask: {error}.") from None
+    data = data[..., 0] if data.ndim == 4 and data.shape[3] == 1 else data
+    return Volume(path.name, np.nan_to_num(data) != 0, affine, neighbourhood)
+
+
+def _read_regions(path: Path) -> Regions:
+    separator = "," if path.suffix == ".csv" else "\t"
+    table = pd.read_csv(path, sep=separator, dtype=str, keep_default_na=False)
+    table = table.rename(columns={"neighbor": "neighbour"})
+    if list(table.columns) != ["region", "neighbour"]:
+        raise ParameterError(
+            f"{path} has the columns {', '.join(map(str, table.columns))}; a table of neighbours "
+            "has region and neighbour."
+        )
+    position: dict[str, int] = {}
+    pairs = []
+    for region, neighbour in table.itertuples(index=False):
+        ends = [name for name in (region, neighbour) if name]
+        for name in ends:
+            position.setdefault(name, len(position))
+        if len(ends) == 2:
+            pairs.append([position[name] for name in ends])
+    return Regions(path.name, tuple(position), np.array(pairs, dtype=np.int64))
+
+
+def _masked(space: Surface, paths: list[Path]) -> Surface:
+    if len(paths) == 1 and paths[0].name.endswith(".nii"):
+        masks = _cifti_masks(paths[0], space)
+    elif len(paths) != len(space.hemispheres):
+        raise ParameterError(
+            f"{space.name!r} has {len(space.hemispheres)} hemisphere(s); give a mask for each, "
+            f"got {len(paths)}."
+        )
+    else:
+        masks = []
+        for path, part in zip(paths, space.hemispheres, strict=True):
+            if side_of_name(path.name) not in (None, part.side):
+                raise ParameterError(f"{path} is not of the {part.side} hemisphere.")
+            masks.append(_read_mask(path, part))
+    parts = [
+        Hemisphere(part.side, part.coordinates, part.faces, mask)
+        for part, mask in zip(space.hemispheres, masks, strict=True)
+    ]
+    return Surface(space.name, tuple(parts))
+
+
+def _read_mask(path: Path, part: Hemisphere) -> BoolArray:
+    try:
+        if path.suffix == ".label":
+            vertices = read_label(path)  # type: ignore[no-untyped-call]
+            if vertices.max(initial=0) >= part.n_mesh:
+                raise ValueError(f"it names vertex {vertices.max()} of a mesh of {part.n_mesh}")
+            mask = np.zeros(part.n_mesh, dtype=bool)
+            mask[vertices] = True
+            return mask
+        image: Any = nib.load(path)
+        is_gifti = hasattr(image, "darrays")
+        data = image.darrays[0].data if is_gifti else np.asarray(image.dataobj)
+    except (*UNREADABLE, AttributeError) as error:
+        raise ParameterError(f"{path} cannot be read as a mask: {error}.") from None
+    measured: BoolArray = np.nan_to_num(np.ravel(data, order="F")) != 0
+    return measured
+
+
+def _cifti_masks(path: Path, space: Surface) -> list[BoolArray]:
+    try:
+        header: Any = nib.load(path).header
+        axis = header.get_axis(1)
+        models = {CORTEX.get(name): model for name, _, model in axis.iter_structures()}
+    except (*UNREADABLE, AttributeError) as error:
+        raise ParameterError(f"{path} cannot be read as CIFTI: {error}.") from None
+    masks = []
+    for part in space.hemispheres:
+        mask = np.zeros(part.n_mesh, dtype=bool)
+        if part.side in models:
+            if models[part.side].nvertices.popitem()[1] != part.n_mesh:
+                raise ParameterError(f"{path} is of another mesh than {space.name!r}.")
+            mask[models[part.side].vertex] = True
+        masks.append(mask)
+    return masks

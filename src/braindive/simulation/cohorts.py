@@ -1,0 +1,276 @@
+"""Cohorts whose truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from scipy.sparse.csgraph import dijkstra
+from sklearn.utils import check_random_state
+
+from braindive.arrays import Array, IntArray
+from braindive.cohort import Cohort
+from braindive.dive.trajectories import Trajectories
+from braindive.errors import ParameterError
+from braindive.io.spaces import load_space
+from braindive.simulation.cognition import draw_carriers, draw_cognition
+from braindive.space import Space
+from braindive.space.smoothing import smooth_over_graph
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a simulated cohort was made from.
+
+    Attributes
+    ----------
+    labels : (n_vertices,) int
+        True cluster of each vertex, 0 for the earliest.
+    trajectories : Trajectories
+        True curve of each cluster.
+    speeds, shifts : (n_subjects,)
+        In the order of `Cohort.subject_ids`.
+    scores : (n_visits,)
+        In the order of the cohort's visits.
+    vertices : Trajectories
+        True curve of each vertex. Those of a cluster vary around the cluster's, so that their mean
+        is less steep than the cluster's curve.
+    """
+
+    labels: IntArray
+    trajectories: Trajectories
+    speeds: Array
+    shifts: Array
+    scores: Array
+    vertices: Trajectories
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A simulated cohort and its truth."""
+
+    cohort: Cohort
+    truth: Truth
+
+
+def simulate_cohort(
+    n_subjects: int = 300,
+    n_visits: int = 4,
+    n_vertices: int = 1000,
+    midpoints: Sequence[float] = (-15.0, 2.5, 20.0),
+    slope: float = -0.1,
+    noise: float = 1.0,
+    space: str | Space | None = None,
+    random_state: int | np.random.RandomState | None = None,
+    *,
+    amplitude: float | None = None,
+    mean_speed: float = 1.0,
+    shift_sd: float = 10.0,
+    steepness_variation: float = 1 / 15,
+    midpoint_variation: float = 11.6,
+    n_patches: int | None = None,
+    labels: ArrayLike | None = None,
+    noise_smoothing: int = 0,
+    personal_offset: float = 0.0,
+    personal_components: int | None = None,
+    missing: float = 0.0,
+    control_share: float = 0.0,
+    cognition: bool = False,
+    group_effect: float | None = None,
+    dtype: str = "float64",
+) -> Simulation:
+    """Simulate a cohort; the defaults are the basic setting of the DIVE paper.
+
+    Speeds are drawn from a Gamma distribution of shape 6.25 and shifts from a normal one; every
+    subject is seen once a year. Each vertex follows its cluster's sigmoid with its own steepness
+    and midpoint.
+
+    Parameters
+    ----------
+    n_subjects, n_visits, n_vertices : int
+        Size; visits per subject.
+    midpoints : sequence of float
+        Midpoint of each cluster's trajectory.
+    slope : float
+        Slope of every trajectory at its midpoint.
+    noise : float
+        Standard deviation of the noise of one measurement.
+    space : str or Space, optional
+        With a space the vertices are its own and the true areas are contiguous patches.
+    random_state : int, RandomState or None
+        Seed.
+    amplitude : float, optional
+        Amplitude of every trajectory; by default -1 for a falling slope and 1 for a rising one.
+    mean_speed : float
+        Mean of the speeds, in score per year.
+    shift_sd : float
+        Standard deviation of the shifts.
+    steepness_variation : float
+        Variance of a vertex's steepness, relative to the squared steepness of its cluster.
+    midpoint_variation : float
+        Variance of a vertex's midpoint.
+    n_patches : int, optional
+        Contiguous patches, dealt to the clusters in turn; by default five for each cluster.
+    labels : (n_vertices,) int, optional
+        True cluster of each vertex, 0 for the earliest, instead of patches or a random choice.
+    noise_smoothing : int
+        Rounds of neighbour averaging of the noise, which is then rescaled to its `noise`.
+    personal_offset : float
+        Standard deviation over people of each vertex's own lasting offset.
+    personal_components : int, optional
+        Number of maps of which people's offsets are combinations; by default every vertex of every
+        person has an offset of its own.
+    missing : float
+        Share of measurements that are NaN.
+    control_share : float
+        Share of the subjects, earliest first, that are marked as controls.
+    cognition : bool
+        Whether the table gets per-visit results of four cognitive tests, `CDRSOB`, `ADAS13`,
+        `MMSE` and `RAVLT`: noisy, bounded, monotone in the true score, a tenth of them missing.
+    group_effect : float, optional
+        With a number the table gets a column `apoe4`, 1 for carriers of a risk gene and 0 for
+        others. Carriers' shifts are higher by so many standard deviations, and so are the
+        logarithms of their speeds; 0 plants no effect.
+    dtype : {"float64", "float32"}
+        Type of the values.
+
+    Returns
+    -------
+    Simulation
+        With `.cohort` and `.truth`.
+
+    Examples
+    --------
+    >>> import braindive as bd
+    >>> simulation = bd.simulate_cohort(n_subjects=20, n_vertices=50, random_state=0)
+    >>> simulation.cohort
+    Cohort(20 subjects, 80 visits, 50 vertices)
+    """
+    random = np.random.default_rng(check_random_state(random_state).randint(2**31))
+    if n_subjects < 1 or n_visits < 1 or n_vertices < 1 or len(midpoints) < 1:
+        raise ParameterError(
+            "simulate_cohort needs at least one subject, visit, vertex and cluster."
+        )
+    if amplitude is None:
+        amplitude = 1.0 if slope > 0 else -1.0
+    if slope == 0 or amplitude * slope < 0:
+        raise ParameterError("slope must not be 0 and must have the sign of the amplitude.")
+    space = None if space is None else load_space(space)
+
+    speeds = random.gamma(6.25, mean_speed / 6.25, n_subjects)
+    shifts = random.normal(0.0, shift_sd, n_subjects)
+    if group_effect is not None:
+        carriers = draw_carriers(n_subjects, random)
+        shifts = shifts + group_effect * shift_sd * carriers
+        speeds = speeds * np.exp(group_effect * 0.4 * carriers)  # sd of log speed: 6.25 ** -0.5
+    subject = np.repeat(np.arange(n_subjects), n_visits)
+    times = np.tile(np.arange(n_visits, dtype=float), n_subjects)
+    scores = speeds[subject] * times + shifts[subject]
+
+    n_clusters = len(midpoints)
+    if labels is not None:
+        n_vertices = n_vertices if space is None else space.n_vertices
+        labels = _check_labels(labels, n_vertices, n_clusters)
+    elif space is None:
+        labels = random.integers(n_clusters, size=n_vertices)
+    else:
+        labels = contiguous_patches(space, n_patches or 5 * n_clusters, random) % n_clusters
+    n_vertices = len(labels)
+    curves = Trajectories(
+        np.full(n_clusters, float(amplitude)),
+        np.full(n_clusters, 4 * slope / amplitude),
+        np.sort(np.asarray(midpoints, dtype=float)),
+        np.zeros(n_clusters),
+    )
+    own = curves[labels]
+    own_steepness = own.steepness * (1 + random.normal(0, np.sqrt(steepness_variation), n_vertices))
+    own_midpoint = own.midpoint + random.normal(0, np.sqrt(midpoint_variation), n_vertices)
+    vertices = Trajectories(own.amplitude, own_steepness, own_midpoint, own.baseline)
+
+    offsets = np.zeros((1, n_vertices))
+    if personal_offset:
+        offsets = personal_offset * _offsets(n_subjects, n_vertices, personal_components, random)
+    values = np.empty((len(scores), n_vertices), dtype=dtype)
+    graph = None if space is None else space.graph()
+    for visits in np.array_split(np.arange(len(scores)), max(1, len(scores) * n_vertices // 2**23)):
+        draw = random.standard_normal((len(visits), n_vertices))
+        if noise_smoothing and graph is not None:
+            draw = smooth_over_graph(draw.T, graph, noise_smoothing).T
+            draw /= draw.std()
+        values[visits] = vertices.evaluate(scores[visits]) + noise * draw
+        values[visits] += offsets[subject[visits] % len(offsets)]
+        if missing:
+            values[visits] = np.where(random.random(draw.shape) < missing, np.nan, values[visits])
+
+    width = len(str(n_subjects - 1))
+    names = np.array([f"sub-{i:0{width}d}" for i in range(n_subjects)], dtype=object)
+    controls = None
+    if control_share > 0:
+        early = np.argsort(np.argsort(shifts)) < control_share * n_subjects
+        controls = early[subject]
+    table = pd.DataFrame({"participant_id": names[subject], "years": times})
+    if controls is not None:
+        table["diagnosis"] = np.where(controls, "CN", "patient")
+    if group_effect is not None:
+        table["apoe4"] = carriers[subject].astype(int)
+    if cognition:
+        stages = (scores - scores.mean()) / (scores.std() or 1.0)
+        table = table.join(draw_cognition(stages, random))
+    cohort = Cohort(
+        values,
+        subjects=names[subject],
+        times=times,
+        controls=controls,
+        graph=graph,
+        space=space,
+        table=table,
+    )
+    return Simulation(cohort, Truth(labels, curves, speeds, shifts, scores, vertices))
+
+
+def _check_labels(labels: ArrayLike, n_vertices: int, n_clusters: int) -> IntArray:
+    array = np.asarray(labels)
+    if array.shape != (n_vertices,) or array.dtype.kind not in "iu":
+        raise ParameterError(
+            f"labels must be {n_vertices} whole numbers, one for each vertex; got {array.dtype} of "
+            f"shape {array.shape}."
+        )
+    if array.min() < 0 or array.max() >= n_clusters:
+        raise ParameterError(
+            f"labels run from {array.min()} to {array.max()}, but there are {n_clusters} midpoints."
+        )
+    return array.astype(np.int64)
+
+
+def contiguous_patches(space: Space, n_patches: int, random: np.random.Generator) -> IntArray:
+    """Patch of each vertex, (n_vertices,): the vertices nearest to each of some random seeds.
+
+    Examples
+    --------
+    >>> import numpy as np, braindive as bd
+    >>> from braindive.simulation import contiguous_patches
+    >>> space = bd.load_space("fsaverage5-left")
+    >>> len(np.unique(contiguous_patches(space, 7, np.random.default_rng(0))))
+    7
+    """
+    seeds = random.choice(space.n_vertices, n_patches, replace=False)
+    graph = space.graph()
+    _, _, source = dijkstra(
+        graph, indices=seeds, unweighted=True, min_only=True, return_predecessors=True
+    )
+    patch_of_seed = dict(zip(seeds.tolist(), range(n_patches), strict=True))
+    # A piece of the mesh without any seed is one more patch.
+    return np.array([patch_of_seed.get(vertex, 0) for vertex in source.tolist()])
+
+
+def _offsets(
+    n_subjects: int, n_vertices: int, n_components: int | None, random: np.random.Generator
+) -> Array:
+    """Lasting deviations of people with variance 1, (n_subjects, n_vertices)."""
+    if n_components is None:
+        return random.standard_normal((n_subjects, n_vertices))
+    maps = random.standard_normal((n_components, n_vertices)) / np.sqrt(n_components)
+    return np.asarray(random.standard_normal((n_subjects, n_components)) @ maps)

@@ -1,0 +1,1 @@
+"""Where people stand, with errors: the marginal model of the pooled measurements."""

@@ -1,0 +1,200 @@
+"""How the pooled residuals vary together, learnt from the residuals themselves.
+
+The noise of neighbouring vertices is correlated, and people differ for good from the curve of
+their stage, so a mean over w vertices is known much less well than sigma / sqrt(w). The residual
+of visit j of subject i is modelled as u_i + e_ij with u_i ~ N(0, B) and e_ij ~ N(0, E), both
+K x K; `marginal` learns them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.stats import chi2
+
+from braindive.arrays import Array, BoolArray, IntArray
+from braindive.dive.pooled import PooledMeans
+from braindive.dive.priors import Gamma, Normal
+from braindive.dive.timeline import Timeline
+from braindive.dive.trajectories import Trajectories
+
+# A cluster that a visit does not show counts as seen with this share of one vertex.
+_NOTHING = 1e-6
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """Covariance of the pooled residuals.
+
+    Parameters
+    ----------
+    within : (n_clusters, n_clusters)
+        E, of one visit around the person's own level.
+    between : (n_clusters, n_clusters)
+        B, of the people's own levels.
+    weights : (n_clusters,)
+        Vertices behind the means from which they were estimated.
+    """
+
+    within: Array
+    between: Array
+    weights: Array
+
+    @classmethod
+    def independent(cls, weights: Array, noise: Array) -> Covariance:
+        """Return what the covariance would be were vertices independent and people alike."""
+        floor = np.diag(noise**2 / np.maximum(weights, _NOTHING))
+        return cls(floor, np.zeros_like(floor), weights)
+
+    def precisions(self, weights: Array, noise: Array) -> Array:
+        """E^-1 of each visit, (n_visits or 1, K, K): fewer vertices add independent noise."""
+        missing = 1 / np.maximum(weights, _NOTHING) - 1 / np.maximum(self.weights, _NOTHING)
+        extra = np.maximum(missing, 0.0) * noise**2
+        if not np.any(extra > 1e-9 * np.diag(self.within)):
+            return np.linalg.inv(self.within)[None]
+        return np.linalg.inv(self.within + extra[:, :, None] * np.eye(len(noise)))
+
+
+@dataclass(frozen=True)
+class CorrelatedStageProblem:
+    """Speeds and shifts by generalised least squares: `StageProblem` with correlated residuals.
+
+    Parameters
+    ----------
+    pooled : PooledMeans
+        Cluster means of every visit.
+    timeline : Timeline
+        When subjects were seen.
+    trajectories : Trajectories
+        The clusters' curves.
+    noise : (n_clusters,)
+        Noise standard deviations of one vertex.
+    speed_prior, shift_prior : Gamma, Normal
+        Priors of alpha_i and beta_i.
+    covariance : Covariance
+        Of the pooled residuals.
+    """
+
+    pooled: PooledMeans
+    timeline: Timeline
+    trajectories: Trajectories
+    noise: Array
+    speed_prior: Gamma
+    shift_prior: Normal
+    covariance: Covariance
+
+    def select(self, subjects: IntArray) -> CorrelatedStageProblem:
+        """Return the problem of some of the subjects, ascending."""
+        timeline, visits = self.timeline.select(subjects)
+        return replace(self, timeline=timeline, pooled=self.pooled.select(visits))
+
+    def reordered(self, order: IntArray) -> CorrelatedStageProblem:
+        """Return the same problem with its clusters in another order."""
+        pooled, covariance = self.pooled, self.covariance
+        return replace(
+            self,
+            pooled=PooledMeans(
+                pooled.means[:, order], pooled.weights[:, order], pooled.within[order]
+            ),
+            trajectories=self.trajectories[order],
+            noise=self.noise[order],
+            covariance=Covariance(
+                covariance.within[np.ix_(order, order)],
+                covariance.between[np.ix_(order, order)],
+                covariance.weights[order],
+            ),
+        )
+
+    @cached_property
+    def precisions(self) -> Array:
+        """P_ij = E_ij^-1 of each visit, (n_visits or 1, K, K)."""
+        return self.covariance.precisions(self.pooled.weights, self.noise)
+
+    @cached_property
+    def totals(self) -> Array:
+        """sum_j P_ij of each subject, (n_subjects, K, K)."""
+        if len(self.precisions) == 1:
+            return self.timeline.n_visits_of_subject[:, None, None] * self.precisions
+        return self.timeline.by_subject(self.precisions)
+
+    @cached_property
+    def levels(self) -> Array:
+        """Posterior covariance of u_i given the stage, (B^-1 + sum_j P_ij)^-1."""
+        between = self.covariance.between
+        return np.linalg.solve(np.eye(len(between)) + between @ self.totals, between)
+
+    def weigh(self, x: Array) -> Array:
+        """P_ij x_ij for rows x (n_visits, K)."""
+        if len(self.precisions) == 1:
+            return x @ self.precisions[0]
+        return np.einsum("nkl,nl->nk", self.precisions, x)
+
+    def residuals(self, speeds: Array, shifts: Array) -> Array:
+        """m_nk - f_nk."""
+        return self.pooled.means - self.trajectories.evaluate(self.timeline.scores(speeds, shifts))
+
+    def misfit(self, speeds: Array, shifts: Array) -> Array:
+        """Squared Mahalanobis length of the residuals of each subject.
+
+        r' Sigma_i^-1 r, by Woodbury: sum_j r' P r - (sum_j P r)' (B^-1 + sum_j P)^-1 (sum_j P r).
+        """
+        residuals = self.residuals(speeds, shifts)
+        weighed = self.weigh(residuals)
+        total = self.timeline.by_subject(weighed)
+        squares = self.timeline.by_subject(row_products(residuals, weighed))
+        return np.asarray(
+            squares - row_products(np.einsum("ikl,il->ik", self.levels, total), total)
+        )
+
+    def loss(self, speeds: Array, shifts: Array) -> Array:
+        """Negative log-posterior of every subject up to a constant, (n_subjects,)."""
+        log_prior = self.speed_prior.log_density(speeds) + self.shift_prior.log_density(shifts)
+        return np.asarray(0.5 * self.misfit(speeds, shifts) - log_prior)
+
+    def levers(self, speeds: Array, shifts: Array) -> Array:
+        """Derivatives of the curves by log speed and shift, (2, n_visits, K)."""
+        slope = self.trajectories.slope(self.timeline.scores(speeds, shifts))
+        lever = speeds[self.timeline.subject_of_visit] * self.timeline.times
+        return np.stack([slope * lever[:, None], slope])
+
+    def gradient(self, speeds: Array, shifts: Array) -> tuple[Array, Array]:
+        """Gradient (n_subjects, 2) and Gauss-Newton Hessian (n_subjects, 2, 2) of `loss`."""
+        timeline, prior = self.timeline, self.speed_prior
+        residuals, levers = self.residuals(speeds, shifts), self.levers(speeds, shifts)
+        weighed = [self.weigh(lever) for lever in levers]
+        totals = np.stack([timeline.by_subject(lever) for lever in weighed], axis=1)  # (S, 2, K)
+        shared = totals @ self.levels
+        pull = timeline.by_subject(self.weigh(residuals))
+        gradient = -timeline.by_subject(
+            np.stack([row_products(lever, residuals) for lever in weighed], axis=1)
+        )
+        gradient += np.einsum("iak,ik->ia", shared, pull)
+        hessian = np.stack(
+            [row_products(one, other) for one in levers for other in weighed], axis=1
+        )
+        hessian = timeline.by_subject(hessian).reshape(-1, 2, 2) - shared @ totals.swapaxes(1, 2)
+        gradient[:, 0] += prior.rate * speeds - (prior.shape - 1)
+        hessian[:, 0, 0] += prior.rate * speeds
+        gradient[:, 1] += (shifts - self.shift_prior.mean) * self.shift_prior.precision
+        hessian[:, 1, 1] += self.shift_prior.precision
+        return gradient, hessian
+
+    def own_levels(self, residuals: Array) -> Array:
+        """Expected u_i of each subject given the residuals, (n_subjects, K)."""
+        total = self.timeline.by_subject(self.weigh(residuals))
+        return np.einsum("ikl,il->ik", self.levels, total)
+
+
+def row_products(one: Array, other: Array) -> Array:
+    """Products summed over the second axis."""
+    return np.asarray(np.einsum("nk,nk->n", one, other))
+
+
+def is_unlike(
+    problem: CorrelatedStageProblem, speeds: Array, shifts: Array, level: float = 1e-6
+) -> BoolArray:
+    """Whether a subject's residuals are larger than chance would have it."""
+    seen = problem.timeline.by_subject((problem.pooled.weights > 0).sum(axis=1))
+    return np.asarray(problem.misfit(speeds, shifts) > chi2.isf(level, seen))

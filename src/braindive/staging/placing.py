@@ -1,0 +1,172 @@
+"""Place subjects on the disease's course, with errors that allow for correlated noise.
+
+The EM takes vertices for independent and stages for known. Where noise is correlated over the
+surface that makes it too sure of itself. What is learnt here from the pooled training measurements
+(curves with the stages integrated out, and the covariance of the residuals) gives stages by
+generalised least squares, and their errors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from braindive.arrays import Array, BoolArray
+from braindive.dive.em import Parameters
+from braindive.dive.pooled import PooledMeans
+from braindive.dive.priors import Gamma, Normal, Priors
+from braindive.dive.stages import find_stages, settle_stages
+from braindive.dive.timeline import Timeline, evenly
+from braindive.dive.trajectories import Box, Trajectories
+from braindive.staging.covariance import CorrelatedStageProblem, Covariance, is_unlike
+from braindive.staging.influence import CurveUncertainty
+from braindive.staging.marginal import StagePosterior, integrate, refine
+
+# Of more subjects, curves and covariances hardly become better known.
+_ENOUGH_SUBJECTS = 1000
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a fit leaves behind for learning how to place subjects.
+
+    Parameters
+    ----------
+    timeline : Timeline
+        Of the training subjects.
+    sums, weights : (n_visits, n_clusters)
+        Their measurements pooled over vertices.
+    reference : (n_visits,) bool
+        Visits whose scores have mean 0 and spread 1.
+    box : Box
+        Bounds of the curves.
+    """
+
+    timeline: Timeline
+    sums: Array
+    weights: Array
+    reference: BoolArray
+    box: Box
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Expected speeds and shifts of some subjects, in internal units, and what is behind them."""
+
+    timeline: Timeline
+    speeds: Array
+    shifts: Array
+    problem: CorrelatedStageProblem
+    posterior: StagePosterior
+
+
+@dataclass(frozen=True)
+class Placing:
+    """What is needed to place subjects, in internal units.
+
+    Parameters
+    ----------
+    trajectories : Trajectories
+        Curves with the stages integrated out.
+    noise : (n_clusters,)
+        Noise of one vertex.
+    speed_prior, shift_prior : Gamma, Normal
+        Priors; the shift's is the training population's.
+    covariance : Covariance
+        Of the pooled residuals.
+    doubt : CurveUncertainty
+        How well the curves are known.
+    centre, spread : float
+        The user's score is (internal score - centre) / spread.
+    known_shifts, known_scores : arrays
+        Of the training subjects and visits.
+    """
+
+    trajectories: Trajectories
+    noise: Array
+    speed_prior: Gamma
+    shift_prior: Normal
+    covariance: Covariance
+    doubt: CurveUncertainty
+    centre: float
+    spread: float
+    known_shifts: Array
+    known_scores: Array
+
+    @classmethod
+    def learn(cls, training: Training, parameters: Parameters, priors: Priors) -> Placing:
+        """Learn from the pooled measurements of the training subjects.
+
+        Of very many subjects, curves and covariances are learnt from enough of them, and the
+        curves' uncertainty is theirs.
+        """
+        everyone = CorrelatedStageProblem(
+            PooledMeans.from_sums(training.sums, training.weights),
+            training.timeline,
+            parameters.trajectories,
+            parameters.noise,
+            priors.speed,
+            priors.shift,
+            Covariance.independent(training.weights.mean(axis=0), parameters.noise),
+        )
+        enough = evenly(np.arange(training.timeline.n_subjects), _ENOUGH_SUBJECTS)
+        some, visits = everyone.select(enough), training.timeline.select(enough)[1]
+        speeds, shifts = parameters.speeds[enough], parameters.shifts[enough]
+        learnt = refine(some, speeds, shifts, training.box, priors.trajectory)
+        everyone = replace(
+            everyone,
+            trajectories=learnt.trajectories,
+            shift_prior=learnt.shift_prior,
+            covariance=learnt.covariance,
+        )
+        modes = settle_stages(everyone, parameters.speeds, parameters.shifts)
+        posterior = integrate(everyone, *modes)
+        scores = training.timeline.scores(*posterior.mean())
+        doubt = CurveUncertainty.from_training(
+            learnt, posterior.select(enough), training.reference[visits]
+        )
+        return cls(
+            learnt.trajectories,
+            learnt.noise,
+            learnt.speed_prior,
+            learnt.shift_prior,
+            learnt.covariance,
+            doubt,
+            float(np.mean(scores[training.reference])),
+            float(np.std(scores[training.reference])) or 1.0,
+            posterior.mean()[1],
+            scores,
+        )
+
+    def place(self, timeline: Timeline, sums: Array, weights: Array) -> Placed:
+        """Place the subjects whose measurements were pooled."""
+        problem = CorrelatedStageProblem(
+            PooledMeans.from_sums(sums, weights),
+            timeline,
+            self.trajectories,
+            self.noise,
+            self.speed_prior,
+            self.shift_prior,
+            self.covariance,
+        )
+        posterior = integrate(problem, *find_stages(problem, self.known_shifts))
+        return Placed(timeline, *posterior.mean(), problem, posterior)
+
+    def errors(self, placed: Placed) -> Array:
+        """Standard errors of speed, shift and first score in the user's units, (n_subjects, 3)."""
+        own = placed.posterior.standard_errors()
+        curves = self.doubt.variances(placed.problem, placed.posterior, self.centre, self.spread)
+        errors = np.hypot(own, np.sqrt(curves))
+        return np.asarray(errors / (self.spread * np.array([placed.timeline.unit, 1.0, 1.0])))
+
+    def is_outside(self, placed: Placed, errors: Array) -> BoolArray:
+        """Where a stage should not be relied upon.
+
+        Beyond the training scores, where curves are too flat to tell, or where the maps are like
+        none that were seen in training.
+        """
+        scores = placed.timeline.scores(placed.speeds, placed.shifts)[placed.timeline.starts]
+        beyond = (scores < self.known_scores.min()) | (scores > self.known_scores.max())
+        vague = errors[:, 2] * self.spread > np.std(self.known_scores)
+        return np.asarray(beyond | vague | is_unlike(placed.problem, placed.speeds, placed.shifts))

@@ -1,0 +1,73 @@
+"""The benchmarks run; how long they take is not tested."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+# Every headline of the page, with the first column of its tables.
+TABLES = {
+    "A cohort of the size of ADNI": ["without spatial field", "with estimated spatial field"],
+    "How time grows": [
+        "642 vertices",
+        "2,562 vertices",
+        "80 visits",
+        "160 visits",
+        "2 clusters",
+        "3 clusters",
+    ],
+    "Pooled means against the published sums": ['method="fast"', 'method="exact"'],
+    "Beside scikit-learn": [
+        "DIVE, without spatial field",
+        "DIVE, with spatial field",
+        "GaussianMixture, diagonal",
+        "KMeans",
+    ],
+    "The basic simulation of the paper": ["DIVE"],
+    "Beside leaspy": ["10 features", "100 features", "1,000 features"],
+}
+
+
+def rows_of_section(page, title):
+    """First cells of the lines of a section's tables, heads and rules left out."""
+    section = page.split(f"\n## {title}\n")[1].split("\n## ")[0]
+    cells = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("|")]
+    return [cell for cell in cells if cell not in ("", "---", "100 subjects")]
+
+
+def test_a_quick_run_writes_every_table(tmp_path):
+    page = tmp_path / "performance.md"
+    command = [sys.executable, str(BENCHMARKS / "run.py"), "--quick", "--write", str(page)]
+    subprocess.run(command, check=True, capture_output=True)
+    text = page.read_text(encoding="utf-8")
+    assert {title: rows_of_section(text, title) for title in TABLES} == TABLES
+    assert "nan" not in text
+
+
+@pytest.mark.parametrize("subdivisions", [0, 1, 3])
+def test_the_mesh_of_the_benchmarks_is_a_closed_sphere(subdivisions, monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    from cohorts import icosphere
+
+    points, graph = icosphere(subdivisions)
+    neighbours = np.diff(graph.indptr)
+    assert len(points) == 10 * 4**subdivisions + 2
+    assert np.allclose(np.linalg.norm(points, axis=1), 1)
+    assert (graph != graph.T).nnz == 0
+    # On a closed mesh of triangles, twelve corners have five neighbours and all others six.
+    assert np.sum(neighbours == 5) == 12
+    assert set(neighbours) <= {5, 6}
+
+
+def test_costs_after_a_fit_are_set_beside_it():
+    command = [sys.executable, str(BENCHMARKS / "aftermath.py"), "--subjects", "30", "--many", "40"]
+    sizes = ["--vertices", "200", "--few-vertices", "100", "--repeats", "1"]
+    done = subprocess.run([*command, *sizes], check=True, capture_output=True, text=True)
+    rows = [line.split("|")[1].strip() for line in done.stdout.splitlines() if line]
+    common = ["fit", "learn how to stage", "stages and standard errors"]
+    assert rows[2:7] == [*common, "learn offsets", "predict a visit of everybody"]
+    assert rows[9:] == common

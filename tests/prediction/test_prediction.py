@@ -1,0 +1,252 @@
+"""Prediction of later visits with the person's own deviations."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import braindive as bd
+from braindive.dive.timeline import Timeline
+from braindive.prediction import learning
+from braindive.prediction.kernel import Kernel, Moments, fit_kernel
+
+SHAPE = np.array([0.7, 0.2, 0.3])
+
+
+def naive_kappa(t, s):
+    return SHAPE[0] + SHAPE[1] * t * s + SHAPE[2] * min(t, s)
+
+
+@pytest.mark.parametrize("gaps", [True, False])
+def test_expected_deviations_are_those_of_conditional_normals(rng, gaps):
+    times, targets = np.array([[0.0, 1.0, 2.5], [0.0, 2.0, 2.2]]), np.array([3.0, 4.0])
+    kernel = Kernel(SHAPE, np.array([0.5, 2.0]), np.array([0.3, 0.1]))
+    deviations = rng.normal(size=(2, 3, 2))
+    observed = np.ones((2, 3, 2), dtype=bool)
+    if gaps:
+        observed[0, 1, 1] = observed[1, 2, 0] = False
+    known = np.stack([deviations, 2 * deviations]) * observed
+    outlook = kernel.outlook(times, targets)
+    expected, variance = kernel.expect(outlook, known, observed if gaps else None)
+    for person, channel in np.ndindex(2, 2):
+        rows = np.flatnonzero(observed[person, :, channel])
+        a, n = kernel.persistent[channel], kernel.noise[channel]
+        seen, target = times[person, rows], targets[person]
+        inside = np.array([[a * naive_kappa(t, u) for t in seen] for u in seen])
+        across = np.array([a * naive_kappa(t, target) for t in seen])
+        gain = np.linalg.solve(inside + n * np.eye(len(rows)), across)
+        wanted = gain @ deviations[person, rows, channel]
+        np.testing.assert_allclose(expected[:, person, channel], [wanted, 2 * wanted])
+        left = a * naive_kappa(target, target) - gain @ across
+        np.testing.assert_allclose(variance[person, channel], left)
+
+
+def test_moments_are_sums_over_pairs_of_visits(rng):
+    subjects, times = np.array([0, 0, 0, 1, 2, 2]), np.array([0, 1, 2.5, 0, 0, 2.0])
+    deviations = rng.normal(size=(6, 4))
+    moments = Moments.of(Timeline.from_times(subjects, times), times, deviations)
+    expected = np.zeros((3, 4))
+    for i in range(6):
+        for j in range(i + 1, 6):
+            if subjects[i] == subjects[j]:
+                basis = [1.0, times[i] * times[j], min(times[i], times[j])]
+                expected += np.outer(basis, deviations[i] * deviations[j])
+    np.testing.assert_allclose(moments.products, expected)
+    np.testing.assert_allclose(moments.squares, (deviations**2).sum(axis=0))
+
+
+def test_kernel_finds_level_and_noise(rng):
+    subjects, times = np.repeat(np.arange(300), 4), np.tile(np.arange(4.0), 300)
+    level = rng.normal(0, [0.5, 1.0, 2.0], size=(300, 3))[subjects]
+    deviations = level + rng.normal(0, 0.7, size=level.shape)
+    timeline = Timeline.from_times(subjects, times)
+    kernel = fit_kernel(timeline, times, Moments.of(timeline, times, deviations))
+    np.testing.assert_allclose(kernel.persistent * kernel.shape[0], [0.25, 1.0, 4.0], rtol=0.25)
+    np.testing.assert_allclose(kernel.noise, 0.49, rtol=0.4)
+
+
+def split(cohort, n_train):
+    ids = list(cohort.subject_ids)
+    return cohort.select(subjects=ids[:n_train]), cohort.select(subjects=ids[n_train:])
+
+
+def simulate(offset, *, components=None, noise=0.5, seed=1):
+    cohort = bd.simulate_cohort(
+        n_subjects=100,
+        n_vertices=120,
+        noise=noise,
+        personal_offset=offset,
+        personal_components=components,
+        random_state=seed,
+    ).cohort
+    return split(cohort, 70)
+
+
+def rmse(one, other):
+    return float(np.sqrt(np.mean((one - other) ** 2)))
+
+
+@pytest.mark.parametrize("components", [None, 3])
+@pytest.mark.parametrize("offset", [0.0, 0.3, 3.0])
+def test_prediction_never_loses_to_the_obvious(offset, components):
+    train, test = simulate(offset, components=components)
+    model = bd.DIVE(n_clusters=3, random_state=0).fit(train)
+    early, late = test.first_visits(3), test.later_visits(3)
+    truth = late.values
+    by_person = early.values.reshape(30, 3, -1)
+    centred = np.array([-1.0, 0.0, 1.0])
+    slope = np.tensordot(by_person, centred, axes=(1, 0)) / 2
+    others = {
+        "population mean": train.values.mean(axis=0),
+        "last value": by_person[:, -1],
+        "mean of earlier visits": by_person.mean(axis=1),
+        "linear extrapolation": by_person.mean(axis=1) + 2 * slope,
+        "published": model.predict(late, history=early, personal=False),
+    }
+    error = rmse(model.predict(late, history=early), truth)
+    assert error < 1.01 * min(rmse(other, truth) for other in others.values())
+
+
+@pytest.mark.filterwarnings("ignore:which way the disease runs")  # offsets hide it
+def test_components_borrow_strength_over_vertices():
+    train, test = simulate(1.0, components=2, noise=1.0)
+    model = bd.DIVE(n_clusters=3, random_state=0).fit(train)
+    early, late = test.first_visits(3), test.later_visits(3)
+    mean = early.values.reshape(30, 3, -1).mean(axis=1)
+    error = rmse(model.predict(late, history=early), late.values)
+    assert error < 0.95 * rmse(mean, late.values)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    train, test = simulate(0.5)
+    return bd.DIVE(n_clusters=3, random_state=0).fit(train), test
+
+
+def test_prediction_uses_nothing_but_the_history(fitted):
+    model, test = fitted
+    early, late = test.first_visits(2), test.later_visits(2)
+    changed = bd.Cohort(np.zeros_like(late.values), subjects=late.subjects, times=late.times)
+    np.testing.assert_array_equal(
+        model.predict(late, history=early), model.predict(changed, history=early)
+    )
+
+
+def test_intervals_cover_new_measurements(fitted):
+    model, test = fitted
+    early, late = test.first_visits(3), test.later_visits(3)
+    values, spread = model.predict(late, history=early, return_std=True)
+    assert 0.93 < np.mean(np.abs(late.values - values) < 1.96 * spread) < 0.97
+
+
+def test_one_visit_is_history_enough(fitted):
+    model, test = fitted
+    early, late = test.first_visits(1), test.later_visits(1)
+    last = np.repeat(early.values, 3, axis=0)
+    assert rmse(model.predict(late, history=early), late.values) < rmse(last, late.values)
+
+
+def test_other_times_are_one_row_each(fitted):
+    model, test = fitted
+    one = test.subject_ids[3]
+    at = pd.Series([3.0, 5.0], index=[one, one])
+    early = test.first_visits(3)
+    asked = model.predict(test, at=at, history=early)
+    late = test.later_visits(3).select(subjects=[one])
+    np.testing.assert_allclose(asked[0], model.predict(late, history=early)[0])
+    assert asked.shape == (2, 120)
+
+
+def test_a_hole_in_the_history_changes_little_but_its_vertex(fitted):
+    model, test = fitted
+    early, late = test.first_visits(3), test.later_visits(3)
+    values = early.values.copy()
+    values[0, 5] = np.nan
+    values[3:6, 8] = np.nan
+    gappy = bd.Cohort(values, subjects=early.subjects, times=early.times)
+    whole, holed = model.predict(late, history=early), model.predict(late, history=gappy)
+    assert np.isfinite(holed).all()
+    moved = np.abs(whole - holed)
+    assert moved[0, 5] > 1e-3
+    assert np.median(moved) < 1e-3
+
+
+def test_training_with_holes_predicts_nearly_as_well():
+    train, test = simulate(0.5)
+    values = train.values.copy()
+    values[np.random.default_rng(0).random(values.shape) < 0.1] = np.nan
+    gappy = bd.Cohort(values, subjects=train.subjects, times=train.times)
+    early, late = test.first_visits(3), test.later_visits(3)
+    errors = [
+        rmse(
+            bd.DIVE(n_clusters=3, random_state=0).fit(each).predict(late, history=early),
+            late.values,
+        )
+        for each in (train, gappy)
+    ]
+    assert errors[1] < 1.02 * errors[0]
+
+
+def test_change_is_not_believed_where_there_is_none(rng):
+    subjects, times = np.repeat(np.arange(60), 4), np.tile(np.arange(4.0), 60)
+    levels = rng.normal(size=(60, 40))[subjects]
+    values = levels + 0.3 * rng.normal(size=levels.shape)
+    train, test = split(bd.Cohort(values, subjects=subjects, times=times), 40)
+    with pytest.warns(bd.DataWarning, match="disease runs"):
+        model = bd.DIVE(n_clusters=2, random_state=0).fit(train)
+    early, late = test.first_visits(3), test.later_visits(3)
+    mean = early.values.reshape(20, 3, -1).mean(axis=1)
+    assert rmse(model.predict(late, history=early), late.values) < 1.01 * rmse(mean, late.values)
+
+
+def test_saved_model_predicts_the_same(fitted, tmp_path):
+    model, test = fitted
+    model.save(tmp_path / "fit.dive")
+    loaded = bd.load_model(tmp_path / "fit.dive")
+    early, late = test.first_visits(2), test.later_visits(2)
+    np.testing.assert_array_equal(
+        loaded.predict(late, history=early), model.predict(late, history=early)
+    )
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_offsets_learnt_from_enough_people_predict_as_well(monkeypatch, missing):
+    settings = {"personal_offset": 0.5, "missing": missing, "random_state": 0}
+    cohort = bd.simulate_cohort(200, 4, 120, **settings).cohort
+    train = cohort.select(subjects=cohort.subject_ids[:140])
+    new = cohort.select(subjects=cohort.subject_ids[140:])
+    early, late = new.first_visits(3), new.later_visits(3)
+    errors = []
+    for enough in (200, 70):
+        monkeypatch.setattr(learning, "_ENOUGH_SUBJECTS", enough)
+        model = bd.DIVE(3, random_state=0).fit(train)
+        errors.append(np.nanstd(late.values - model.predict(late, history=early)))
+        everyone = np.nanmean(train.values, axis=0)
+        unit = model._internal.unit
+        np.testing.assert_allclose(unit.offset + unit.scale * model._personal.means, everyone)
+    assert errors[0] != errors[1]
+    assert errors[1] < 1.02 * errors[0]
+
+
+def test_people_who_came_back_tell_how_deviations_persist():
+    counts = np.repeat([1, 3], 30)
+    subjects = np.repeat(np.arange(60), counts)
+    timeline = Timeline.from_times(subjects, np.arange(len(subjects), dtype=float))
+    chosen = learning._witnesses(timeline)
+    assert list(chosen) == list(range(60))
+    for enough, from_back, from_once in ((40, 30, 10), (12, 12, 0)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(learning, "_ENOUGH_SUBJECTS", enough)
+            chosen = learning._witnesses(timeline)
+        assert np.sum(counts[chosen] == 3) == from_back
+        assert np.sum(counts[chosen] == 1) == from_once
+        assert np.all(np.diff(chosen) > 0)
+
+
+def test_scores_of_components_from_pooled_sums_are_those_of_the_values(fitted, monkeypatch):
+    model, test = fitted
+    early, late = test.first_visits(3), test.later_visits(3)
+    pooled = model.predict(late, history=early, return_std=True)
+    monkeypatch.setattr(bd.Cohort, "has_missing", True)
+    read = model.predict(late, history=early, return_std=True)
+    for one, other in zip(pooled, read, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
