@@ -9,6 +9,7 @@ Results are kept in the cache folder, so an interrupted run goes on where it was
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -149,6 +150,7 @@ def main() -> None:
                 PAGES[name](rows, size, options.output)
         index_page(options.output)
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would break the ending
         sys.exit("Interrupted. The same command goes on from here.")
     print(f"{size.name} size: {time.monotonic() - start:.0f} s in all", file=sys.stderr)
 

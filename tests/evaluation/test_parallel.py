@@ -1,5 +1,10 @@
 """Tasks on workers."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
 import warnings
 
 import pytest
@@ -25,3 +30,104 @@ def test_results_come_in_order_and_warnings_are_counted_once():
 def test_any_backend_of_joblib_gives_the_same_results():
     with parallel_config(backend="threading", n_jobs=2):
         assert run_tasks(divmod, [(7, 2), (9, 4), (5, 3)]) == [(3, 1), (2, 1), (1, 2)]
+
+
+# Seconds after which a process counts as hanging.
+PATIENCE = 300
+# Says so and waits as soon as Python starts, if this is a worker of the test below.
+WAIT_IN_WORKERS = """
+import os, sys, time
+if any("popen_loky" in word for word in sys.orig_argv):
+    open(f"ready-{os.getpid()}", "w").close()
+    time.sleep(1000)
+"""
+INTERRUPTED = """
+import os, signal, sys, time
+from braindive.evaluation.parallel import run_tasks
+
+def wait(seconds):
+    if seconds:
+        open(f"ready-{os.getpid()}", "w").close()
+    time.sleep(seconds)
+    return os.getpid()
+
+def progress(done, total):
+    open("ready-result", "w").close()
+
+try:
+    run_tasks(wait, [(seconds,) for seconds in SECONDS], 2, progress)
+except KeyboardInterrupt:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit("interrupted")
+"""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "starting"),
+    [([1000, 1000], False), ([0, 1000], False), ([1000, 1000], True)],
+    ids=["both workers busy", "one worker idle", "both workers starting"],
+)
+def test_workers_end_silently_after_control_c(tmp_path, seconds, starting):
+    if starting:
+        (tmp_path / "sitecustomize.py").write_text(WAIT_IN_WORKERS)
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED.replace("SECONDS", str(seconds))],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": path},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        until = time.monotonic() + PATIENCE
+        while len(list(tmp_path.glob("ready-*"))) < 2:
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < until
+            time.sleep(0.02)
+    finally:
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    # Workers share the pipe, so this returns when all of them are gone.
+    _, messages = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, messages) == (1, "interrupted\n")
+
+
+def interrupt_twice():
+    try:
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_a_second_control_c_does_not_disturb_the_end_of_the_first():
+    usual = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run_tasks(interrupt_twice, [()])
+    assert caught.value.__context__ is None
+    assert signal.getsignal(signal.SIGINT) is usual
+
+
+def test_control_c_during_a_report_of_progress_stops_the_work():
+    reports = []
+
+    def report(done, total):
+        reports.append(done)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt), parallel_config(backend="threading", n_jobs=2):
+        run_tasks(divmod, [(7, 2)] * 20, progress=report)
+    assert reports == [1]
+
+
+class InterruptedStart(tuple):
+    """Tasks of which the first is handed out while Ctrl-C arrives."""
+
+    def __iter__(self):
+        signal.raise_signal(signal.SIGINT)
+        yield from super().__iter__()
+
+
+def test_control_c_while_workers_start_is_handled_when_they_have_started():
+    with pytest.raises(KeyboardInterrupt) as caught, parallel_config("threading", n_jobs=2):
+        run_tasks(divmod, InterruptedStart([(7, 2)] * 20))
+    assert "let_through" in [entry.name for entry in caught.traceback]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import typer
@@ -26,6 +27,13 @@ def say(text: str) -> None:
 def print_json(content: Any) -> None:
     """Write a result for machines."""
     typer.echo(json.dumps(content, indent=2, default=_plain))
+
+
+def end_interrupted(state: str) -> NoReturn:
+    """End a command after Ctrl-C with one line; another Ctrl-C must not break the ending."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    say(f"Interrupted; {state}.")
+    raise typer.Exit(130) from None
 
 
 @contextmanager

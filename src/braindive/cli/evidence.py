@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ import typer
 from joblib import parallel_config
 
 import braindive as bd
-from braindive.cli.console import messages, output, print_json, say
+from braindive.cli.console import end_interrupted, messages, output, print_json, say
 from braindive.cli.fitting import connect
 from braindive.cli.inputs import check_output_folder, open_cohort
 from braindive.cli.progress import count_progress
@@ -162,13 +162,14 @@ def groups(
 
 @contextmanager
 def _spread(address: str | None) -> Iterator[None]:
-    """Let fits run on a Dask cluster, if there is an address of one."""
+    """Let fits run on a Dask cluster, if there is an address of one, until Ctrl-C."""
     with connect(address) as client:
-        if client is None:
-            yield
-            return
-        with parallel_config("dask", client=client):
-            yield
+        on_cluster = nullcontext() if client is None else parallel_config("dask", client=client)
+        try:
+            with on_cluster:
+                yield
+        except KeyboardInterrupt:
+            end_interrupted("nothing is kept")
 
 
 def parse_numbers(text: str) -> list[int]:

@@ -12,7 +12,7 @@ import typer
 
 import braindive as bd
 from braindive.checks import check_memory
-from braindive.cli.console import messages, output, print_json, say
+from braindive.cli.console import end_interrupted, messages, output, print_json, say
 from braindive.cli.inputs import check_output_file, check_output_folder, open_cohort
 from braindive.cli.progress import fit_progress
 from braindive.cli.settings import FitSettings, merge, read_settings, write_settings
@@ -92,8 +92,7 @@ def fit(
             model.fit(opened, callback=after_each_pass, resume=checkpoint, client=client)
         except KeyboardInterrupt:
             state = "the same command goes on from here" if kept.exists() else "nothing is kept"
-            say(f"Interrupted; {state}.")
-            raise typer.Exit(130) from None
+            end_interrupted(state)
 
     model.save(path)
     write_settings(chosen, path.with_name(f"{path.name}.json"))

@@ -46,6 +46,8 @@ def run() -> None:
         messages.print("[red]Error:[/red]", end=" ")
         say(str(error))
         sys.exit(1)
+    except KeyboardInterrupt:  # before a command began
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+from types import FrameType
 from typing import Any, TypeVar
 
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
+from joblib.externals.loky.backend import resource_tracker as loky_resource_tracker
 
 from braindive.errors import BraindiveWarning, DataWarning
 
@@ -26,6 +32,9 @@ def run_tasks(
 
     Each task carries its own seed, so the number of workers cannot change a result. Warnings of
     the fits are counted and given once, since those of a worker process would be lost.
+
+    Ctrl-C ends in a `KeyboardInterrupt` here, once, after the worker processes were ended; they
+    say nothing about it themselves.
 
     Parameters
     ----------
@@ -51,11 +60,23 @@ def run_tasks(
     calls = (delayed(_recorded)(function, task) for task in tasks)
     results: list[Result] = []
     seen: Counter[str] = Counter()
-    for result, messages in Parallel(n_jobs=n_jobs, return_as="generator")(calls):
-        results.append(result)
-        seen.update(set(messages))
-        if progress is not None:
-            progress(len(results), len(tasks))
+    with _Interrupts() as interrupts:
+        with interrupts.kept_from_workers(n_jobs):
+            outputs = Parallel(n_jobs=n_jobs, return_as="generator")(calls)
+        try:
+            interrupts.let_through()
+            for result, messages in outputs:
+                results.append(result)
+                seen.update(set(messages))
+                if progress is not None:
+                    progress(len(results), len(tasks))
+                interrupts.let_through()
+        finally:
+            interrupts.hold_back()
+            with warnings.catch_warnings():
+                # Whoever interrupts knows that tasks are left, of which joblib would warn.
+                warnings.simplefilter("ignore", UserWarning)
+                outputs.close()
     for message, count in sorted(seen.items()):
         warnings.warn(f"in {count} of {len(tasks)} runs: {message}", DataWarning, stacklevel=3)
     return results
@@ -73,3 +94,75 @@ def _recorded(
 def _kind(warning: Warning | str) -> str:
     """The warning without the numbers of this one run, so that equal ones can be counted."""
     return "".join("#" if letter.isdigit() else letter for letter in str(warning))
+
+
+class _Interrupts:
+    """Ctrl-C that reaches joblib only where it can end its workers, and never the workers.
+
+    A terminal sends SIGINT to every process of a command. A worker that gets it prints a
+    traceback, and a parent that gets it while it starts or ends workers leaves some of them
+    behind. So the signal is held back then and handled afterwards, and workers never see it: the
+    parent ends them. Other threads than the main one, and programs that ignore the signal or let
+    it kill them, are left as they are.
+    """
+
+    def __init__(self) -> None:
+        self._usual: Callable[[int, FrameType | None], Any] | None = None
+        self._held = True
+        self._missed = False
+
+    def __enter__(self) -> _Interrupts:
+        usual = signal.getsignal(signal.SIGINT)
+        if callable(usual) and threading.current_thread() is threading.main_thread():
+            self._usual = usual
+            signal.signal(signal.SIGINT, self._receive)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._usual is not None:
+            signal.signal(signal.SIGINT, self._usual)
+            # A second Ctrl-C while workers were ended asks for what is under way.
+            if self._missed and kind is not KeyboardInterrupt:
+                self._usual(signal.SIGINT, None)
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        if self._held or self._usual is None:
+            self._missed = True
+        else:
+            self._held = True  # what follows is the ending of the workers
+            self._usual(number, frame)
+
+    def hold_back(self) -> None:
+        """Remember the signal from now on instead of handling it."""
+        self._held = True
+
+    def let_through(self) -> None:
+        """Handle the signal from now on, and at once if it was held back."""
+        self._held = False
+        if self._missed:
+            self._missed = False
+            self._receive(signal.SIGINT, None)
+
+    @contextmanager
+    def kept_from_workers(self, n_jobs: int | None) -> Iterator[None]:
+        """Start worker processes that never see the signal.
+
+        Processes inherit the blocked signals of the thread that starts them, and so do threads,
+        such as the one from which joblib replaces lost workers.
+        """
+        if (
+            self._usual is None
+            or not hasattr(signal, "pthread_sigmask")  # Windows
+            or effective_n_jobs(n_jobs) == 1
+        ):
+            yield
+            return
+        # These helpers of multiprocessing and joblib unblock the signal in the thread that starts
+        # them, so they have to be there before it is blocked.
+        resource_tracker.ensure_running()
+        loky_resource_tracker.ensure_running()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
