@@ -1,8 +1,8 @@
-"""The colours of the clusters, the same in every figure and in the report."""
+"""The colours of the clusters, the same in every figure, in the report and in map files."""
 
 import math
 
-__all__ = ["cluster_colours"]
+__all__ = ["channels_of", "cluster_colours"]
 
 # A path through OKLCH, a space in which equal steps look equally large. Lightness only rises, so
 # that the order survives in grey and for every kind of colour blindness, and stays between the
@@ -34,6 +34,18 @@ def cluster_colours(n: int) -> list[str]:
     if n == 1:
         return [_colour_at(0.35)]
     return [_colour_at(index / (n - 1)) for index in range(n)]
+
+
+def channels_of(colour: str) -> tuple[int, int, int]:
+    """Red, green and blue of a ``#rrggbb``, as integers from 0 to 255.
+
+    Examples
+    --------
+    >>> import braindive.palette
+    >>> braindive.palette.channels_of("#ff8000")
+    (255, 128, 0)
+    """
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
 
 
 def _colour_at(position: float) -> str:
