@@ -30,6 +30,7 @@ def stand_in(space, n_vertices=None):
         speeds_=np.array([0.5, 0.25]),
         shifts_=np.array([1.0, -1.0]),
         scores_=np.array([2.0, 1.0, -1.0]),
+        assignments=None,
         cluster_names_=np.arange(3),
         space_=space,
         visits_=pd.DataFrame({"subject": ["a", "a", "b"], "time": [2.0, 0.0, 0.0]}),

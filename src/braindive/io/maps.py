@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from nibabel import cifti2, freesurfer, gifti
 
+from braindive.cluster_names import NamedClusters, display_names
 from braindive.errors import NotFittedError, ParameterError
 from braindive.model.arrays import Array, IntArray
 from braindive.model.trajectories import Trajectories
@@ -39,7 +40,7 @@ _FSLR = {4002, 7842, 32492, 59292}
 _OUTSIDE = "outside"
 
 
-class FittedModel(Protocol):
+class FittedModel(NamedClusters, Protocol):
     """What maps are made from."""
 
     responsibilities_: Array
@@ -50,7 +51,6 @@ class FittedModel(Protocol):
     speeds_: Array
     shifts_: Array
     scores_: Array
-    cluster_names_: np.ndarray
     space_: Space | None
     visits_: pd.DataFrame
 
@@ -161,11 +161,7 @@ def _check_formats(formats: Sequence[str] | None, space: Space | None) -> list[s
 
 
 def _maps(model: FittedModel, scores: Array) -> Maps:
-    n_clusters = len(model.noise_)
-    numbered = model.cluster_names_.dtype.kind in "iu"
-    names = [
-        f"cluster {k + 1}" if numbered else str(model.cluster_names_[k]) for k in range(n_clusters)
-    ]
+    names = display_names(model)
     expected = model.trajectories_.evaluate(scores) @ model.responsibilities_.T
     return Maps(
         model.labels_.astype(np.int32) + 1,
@@ -298,7 +294,7 @@ def _write_tables(model: FittedModel, folder: Path) -> None:
     pd.DataFrame(
         {
             "cluster": np.arange(1, len(curves) + 1),
-            "name": [str(name) for name in model.cluster_names_],
+            "name": display_names(model),
             "amplitude": curves.amplitude,
             "steepness": curves.steepness,
             "midpoint": curves.midpoint,

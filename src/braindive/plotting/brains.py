@@ -87,7 +87,7 @@ def plot_clusters(model: Any) -> Figure:
             handles=handles, title="cluster", loc="lower center", ncols=n_columns, **LEGEND
         )
     else:
-        name_bar(_colour_bar(figure, ScalarMappable(norm, colour_map)), len(colours))
+        name_bar(_colour_bar(figure, ScalarMappable(norm, colour_map)), model)
     return figure
 
 
