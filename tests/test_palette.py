@@ -10,7 +10,8 @@ import pytest
 from matplotlib.colors import to_hex
 
 import braindive as bd
-from braindive.palette import cluster_colours
+from braindive.model.trajectories import Trajectories
+from braindive.palette import cluster_colours, low_is_dark
 from braindive.space import Hemisphere
 
 matplotlib.use("Agg")
@@ -78,3 +79,16 @@ def test_the_report_shows_the_colours(model):
 @pytest.mark.parametrize("n", [1, 2, 7, 60])
 def test_every_cluster_has_its_own_colour(n):
     assert len(set(cluster_colours(n))) == n
+
+
+@pytest.mark.parametrize(
+    ("amplitudes", "expected"),
+    [([-6.0, 1.0], False), ([6.0, -1.0], True), ([2.0, 1.0], False), ([-2.0, -1.0], True)],
+)
+def test_most_of_the_brain_decides_which_end_of_a_scale_is_dark(amplitudes, expected):
+    shares = np.repeat(np.eye(2), [1, 9], axis=0)
+    rising = Trajectories(np.array(amplitudes), np.ones(2), np.zeros(2), np.zeros(2))
+    assert low_is_dark(rising, shares) is expected
+    # The same curves, written with the opposite signs.
+    turned = Trajectories(-rising.amplitude, -np.ones(2), np.zeros(2), rising.amplitude)
+    assert low_is_dark(turned, shares) is expected

@@ -1,8 +1,13 @@
-"""The colours of the clusters, the same in every figure, in the report and in map files."""
+"""Colours, the same in every figure, in the report and in map files: of clusters and of values."""
+
+from __future__ import annotations
 
 import math
 
-__all__ = ["channels_of", "cluster_colours"]
+from braindive.model.arrays import Array
+from braindive.model.trajectories import Trajectories
+
+__all__ = ["channels_of", "cluster_colours", "low_is_dark"]
 
 # A path through OKLCH, a space in which equal steps look equally large. Lightness only rises, so
 # that the order survives in grey and for every kind of colour blindness, and stays between the
@@ -46,6 +51,40 @@ def channels_of(colour: str) -> tuple[int, int, int]:
     (255, 128, 0)
     """
     return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+
+
+def low_is_dark(trajectories: Trajectories, responsibilities: Array) -> bool:
+    """Whether low values are the dark end of a scale of expected values: pathology is dark.
+
+    Diseases thin the cortex and fill it with tracer, so that values fall in one cohort and rise in
+    another. Where some clusters fall and others rise, the brain as a whole decides: the mean over
+    vertices of the amplitudes.
+
+    Parameters
+    ----------
+    trajectories : Trajectories
+        Of the clusters.
+    responsibilities : (n_vertices, n_clusters)
+        Probability of each cluster at each vertex.
+
+    Returns
+    -------
+    bool
+        True where values fall as the disease goes on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from braindive.model.trajectories import Trajectories
+    >>> from braindive.palette import low_is_dark
+    >>> curves = Trajectories.from_array([[-3.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 0.0]])
+    >>> low_is_dark(curves, np.array([[1.0, 0.0], [0.0, 1.0]]))
+    True
+    >>> low_is_dark(curves, np.array([[1.0, 0.0]] + 9 * [[0.0, 1.0]]))
+    False
+    """
+    shares = responsibilities.mean(axis=0)
+    return bool(shares @ trajectories.canonical().amplitude < 0)
 
 
 def _colour_at(position: float) -> str:
