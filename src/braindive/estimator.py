@@ -147,7 +147,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
     log_likelihood_, aic_, bic_ : float
         For the choice of the number of clusters.
     cluster_names_ : (n_clusters,)
-        The given labels in the order of the clusters where `assignments` are given.
+        The given labels in the order of the clusters where `assignments` are given, else 0, 1, ...
+        as in `labels_`; what people read counts from 1 ("cluster 1" is the earliest).
     preprocessing_ : Preprocessing or None
         What was learnt from the training cohort before the fit.
     space_ : Space or None

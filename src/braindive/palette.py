@@ -1,8 +1,12 @@
-"""The colours of the clusters, the same in every figure and in the report."""
+"""Colours, the same in every figure, in the report and in map files: of clusters and of values."""
+
+from __future__ import annotations
 
 import math
 
-__all__ = ["cluster_colours"]
+from braindive.arrays import Array
+
+__all__ = ["channels_of", "cluster_colours", "low_is_dark"]
 
 # A path through OKLCH, a space in which equal steps look equally large. Lightness only rises, so
 # that the order survives in grey and for every kind of colour blindness, and stays between the
@@ -34,6 +38,51 @@ def cluster_colours(n: int) -> list[str]:
     if n == 1:
         return [_colour_at(0.35)]
     return [_colour_at(index / (n - 1)) for index in range(n)]
+
+
+def channels_of(colour: str) -> tuple[int, int, int]:
+    """Red, green and blue of a ``#rrggbb``, as integers from 0 to 255.
+
+    Examples
+    --------
+    >>> import braindive.palette
+    >>> braindive.palette.channels_of("#ff8000")
+    (255, 128, 0)
+    """
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+
+
+def low_is_dark(changes: Array, responsibilities: Array) -> bool:
+    """Whether low values are the dark end of a scale of expected values: pathology is dark.
+
+    Diseases thin the cortex and fill it with tracer, so that values fall in one cohort and rise in
+    another. Where some clusters fall and others rise, the brain as a whole decides: the mean over
+    vertices of their changes.
+
+    Parameters
+    ----------
+    changes : (n_clusters,)
+        From before to after the disease, in the unit of the values.
+    responsibilities : (n_vertices, n_clusters)
+        Probability of each cluster at each vertex.
+
+    Returns
+    -------
+    bool
+        True where values fall as the disease goes on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from braindive.palette import low_is_dark
+    >>> changes = np.array([-3.0, 1.0])
+    >>> low_is_dark(changes, np.array([[1.0, 0.0], [0.0, 1.0]]))
+    True
+    >>> low_is_dark(changes, np.array([[1.0, 0.0]] + 9 * [[0.0, 1.0]]))
+    False
+    """
+    shares = responsibilities.mean(axis=0)
+    return bool(shares @ changes < 0)
 
 
 def _colour_at(position: float) -> str:

@@ -24,6 +24,7 @@ def test_demo_recovers_the_truth_and_writes_its_outputs(tmp_path):
     assert {"speed", "shift", "score", "true_speed", "true_shift"} <= set(subjects.columns)
     curves = pd.read_csv(tmp_path / "out" / "trajectories.tsv", sep="\t")
     assert len(curves) == 4
+    assert curves["vertices_found"].sum() == 19_294
     clusters = pd.read_csv(tmp_path / "out" / "clusters.tsv", sep="\t")
     assert len(clusters) == 19_294  # fsaverage5 without its medial wall
     assert (clusters["true_cluster"] == clusters["cluster"]).mean() > 0.9

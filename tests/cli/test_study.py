@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -88,6 +89,25 @@ def test_from_an_empty_folder_to_stages_and_maps(tmp_path):
     cohort = bd.open_packed(tmp_path / "study.zarr")
     expected = model.predict(cohort.later_visits(1), history=cohort.first_visits(1))
     np.testing.assert_allclose(predicted.values, expected, rtol=1e-6)
+
+
+# Memberships are vague only in data so noisy that the fit warns of them.
+@pytest.mark.filterwarnings("ignore::braindive.errors.BraindiveWarning")
+def test_printed_sizes_of_clusters_add_up_to_the_number_of_vertices(tmp_path):
+    noisy = bd.simulate_cohort(
+        n_subjects=20, n_visits=3, n_vertices=40, noise=3.0, control_share=0.4, random_state=9
+    )
+    table = bd.write_cohort(noisy.cohort, tmp_path, "table")
+    path = tmp_path / "fit.dive"
+    result = invoke("fit", table, "-k", 4, "--starts", 1, "--max-iter", 40, "-o", path)
+    assert result.exit_code == 0, result.output
+    model = bd.load_model(path)
+    # Rounded sums of the probabilities do not add up here.
+    assert model.responsibilities_.sum(axis=0).round().sum() != 40
+    printed = re.search(r"4 clusters of ([\d, ]+) vertices", " ".join(result.output.split()))[1]
+    sizes = [int(size) for size in printed.split(", ")]
+    assert sizes == [int((model.labels_ == k).sum()) for k in range(4)]
+    assert sum(sizes) == 40
 
 
 def test_a_fit_killed_half_way_goes_on_to_the_same_file(study, tmp_path):

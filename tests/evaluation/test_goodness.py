@@ -57,7 +57,8 @@ def test_a_noisy_scan_and_a_strange_person_are_named_with_a_reason(simulation, m
     assert "noise" in found.visits["reason"][10]
     strange = found.subjects.loc[cohort.subjects[40]]
     assert strange["outlier"]
-    assert "cluster 1" in strange["reason"]
+    # The second cluster: people count from 1.
+    assert "the curve of cluster 2 (" in strange["reason"]
     assert found.subjects["outlier"].sum() <= 3
 
 
@@ -106,7 +107,7 @@ def test_a_trajectory_beyond_the_data_is_warned_of():
         random_state=0,
     ).cohort
     model = bd.DIVE(n_clusters=2, random_state=0).fit(cohort)
-    assert "cluster 1" in " ".join(bd.goodness_of_fit(model, cohort).warnings)
+    assert "trajectory of cluster 2 reaches" in " ".join(bd.goodness_of_fit(model, cohort).warnings)
 
 
 def test_a_model_without_staging_is_refused(simulation):

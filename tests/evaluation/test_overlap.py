@@ -41,6 +41,7 @@ def test_the_table_does_not_depend_on_how_clusters_are_numbered(rng):
 def test_the_same_parcellation_overlaps_completely():
     table = overlap_table([np.array([0, 0, 1, 2])] * 3)
     np.testing.assert_array_equal(table["dice"], 1.0)
+    assert table.index.tolist() == [1, 2, 3]
 
 
 def test_clear_clusters_overlap_across_folds(simulation):

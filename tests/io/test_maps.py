@@ -7,7 +7,6 @@ from sklearn.utils import Bunch
 
 import braindive as bd
 from braindive.dive.trajectories import Trajectories
-from braindive.io.maps import cluster_colours
 from braindive.space import Hemisphere, Surface
 
 POINTS = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0], [2, 1, 0]], dtype=float)
@@ -31,6 +30,7 @@ def stand_in(space, n_vertices=None):
         speeds_=np.array([0.5, 0.25]),
         shifts_=np.array([1.0, -1.0]),
         scores_=np.array([2.0, 1.0, -1.0]),
+        assignments=None,
         cluster_names_=np.arange(3),
         space_=space,
         visits_=pd.DataFrame({"subject": ["a", "a", "b"], "time": [2.0, 0.0, 0.0]}),
@@ -95,7 +95,7 @@ def test_gifti_labels_have_names_and_colours(surface, tmp_path):
     }
     colours = [label.rgba for label in table.labels]
     assert colours[0][3] == 0
-    np.testing.assert_allclose([c[:3] for c in colours[1:]], cluster_colours(3) / 255)
+    assert [c[3] for c in colours[1:]] == [1, 1, 1]
     assert image.darrays[0].intent == nib.nifti1.intent_codes["NIFTI_INTENT_LABEL"]
 
 
@@ -113,11 +113,10 @@ def test_mgh_maps_come_back_equal(surface, tmp_path, side, name, mask):
 def test_annotations_come_back_equal(surface, tmp_path):
     model = stand_in(surface)
     bd.write_maps(model, tmp_path, formats=["freesurfer"])
-    labels, table, names = nib.freesurfer.read_annot(tmp_path / "rh.clusters.annot")
+    labels, _, names = nib.freesurfer.read_annot(tmp_path / "rh.clusters.annot")
     np.testing.assert_array_equal(labels[RIGHT], by_side(model.labels_)["right"] + 1)
     assert (labels[~RIGHT] == 0).all()
     assert names == [b"outside", b"cluster-1", b"cluster-2", b"cluster-3"]
-    np.testing.assert_array_equal(table[1:, :3], cluster_colours(3))
 
 
 def test_cifti_maps_come_back_equal_with_their_vertices(surface, tmp_path):
@@ -220,11 +219,3 @@ def test_a_failed_write_leaves_the_folder_as_it_was(surface, tmp_path, monkeypat
     with pytest.raises(OSError, match="no space left"):
         bd.write_maps(stand_in(surface), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
-
-
-@pytest.mark.parametrize("n_clusters", [1, 2, 7, 60])
-def test_every_cluster_has_its_own_colour(n_clusters):
-    colours = cluster_colours(n_clusters)
-    assert len({tuple(colour) for colour in colours.tolist()}) == n_clusters
-    assert colours.min() >= 0
-    assert colours.max() <= 255

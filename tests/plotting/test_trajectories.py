@@ -74,14 +74,20 @@ def test_given_axes_are_used(model):
     assert bd.plot_trajectories(model, ax=ax) is ax
 
 
-def test_many_clusters_are_named_by_a_colour_bar():
+@pytest.mark.parametrize(
+    ("model", "what"),
+    [
+        (bd.DIVE(9, n_init=1, max_iter=2, random_state=0), "cluster"),
+        (bd.roi_model(np.arange(60) % 9, max_iter=2), "rank of the region"),
+    ],
+)
+def test_many_clusters_are_named_by_a_colour_bar(model, what):
     cohort = bd.simulate_cohort(n_subjects=20, n_vertices=60, random_state=0).cohort
-    model = bd.roi_model(np.arange(60) % 9, max_iter=2)
     with pytest.warns(bd.BraindiveWarning):
         model.fit(cohort)
     ax = bd.plot_trajectories(model)
     assert ax.get_legend() is None
-    assert ax.figure.axes[1].get_ylabel() == "cluster, from earliest to latest"
+    assert ax.figure.axes[1].get_ylabel() == f"{what}, from earliest to latest"
 
 
 def test_values_have_the_unit_of_the_preprocessing(cohort):

@@ -5,10 +5,12 @@ import contextlib
 import io
 import json
 import time
+from types import SimpleNamespace
 
 import matplotlib.image
 import numpy as np
 import pytest
+from matplotlib import pyplot as plt
 
 import braindive as bd
 from braindive.palette import cluster_colours
@@ -449,3 +451,34 @@ def test_page_without_a_space_has_trajectories_and_table_only(browser, make_mode
         assert browser.find_elements(By.ID, "stage") == []
         assert len(browser.find_elements(By.CSS_SELECTOR, "#curves .curve")) == 3
         assert errors(browser) == []
+
+
+# A small cluster that changes much one way, and the rest of the brain a little the other way.
+@pytest.mark.parametrize(
+    ("amplitudes", "high_is_dark"),
+    [([-6.0, 1.0, 1.0], True), ([6.0, -1.0, -1.0], False), ([2.0, 1.0, 1.0], True)],
+)
+def test_page_and_figure_agree_on_the_dark_end(
+    browser, make_model, tmp_path, amplitudes, high_is_dark
+):
+    model = make_model(bd.Volume("box", np.ones((10, 10, 4), dtype=bool), np.eye(4)), n_clusters=3)
+    model.labels_ = np.repeat([0, 1, 2], [40, 180, 180])
+    model.responsibilities_ = np.eye(3)[model.labels_]
+    model.trajectories_ = bd.Trajectories(
+        np.array(amplitudes), np.full(3, 4.0), np.array([-1.0, 0.0, 1.0]), np.zeros(3)
+    )
+    model.preprocessing_, model._internal = None, SimpleNamespace(known=np.ones(400, dtype=bool))
+    colour_map = bd.plot_pathology(model, scores=[-1.0, 1.0]).axes[0].images[0].get_cmap()
+    plt.close("all")
+    low, high = (sum(colour_map(end)[:3]) for end in (0.0, 1.0))
+    assert (high < low) == high_is_dark
+    with opened(browser, bd.build_report(model).save(tmp_path / "report.html")):
+        # The bar runs from light to dark, with the value of each end beside it.
+        light, dark = (float(text(browser, f"#scale-{end}")) for end in ("low", "high"))
+        ends = browser.execute_script(
+            "return document.getElementById('scale-bar').style.background.match(/rgb\\([^)]*\\)/g)"
+        )
+        assert errors(browser) == []
+    light_sum, dark_sum = (sum(int(x) for x in ends[at][4:-1].split(",")) for at in (0, -1))
+    assert dark_sum < light_sum
+    assert (dark > light) == high_is_dark

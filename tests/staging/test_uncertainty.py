@@ -281,7 +281,9 @@ def test_bands_lie_around_the_curves_on_the_models_scale(small):
     assert (narrow < upper - lower).all()
     low, high = found.membership()
     assert ((low >= 0) & (low <= high) & (high <= 1)).all()
-    assert list(found.parameters().columns) == ["estimate", "lower", "upper"]
+    table = found.parameters()
+    assert list(table.columns) == ["estimate", "lower", "upper"]
+    assert table.loc[("cluster 1", "midpoint"), "estimate"] == small[0].trajectories_.midpoint[0]
 
 
 def test_bands_cover_the_true_curves():

@@ -60,9 +60,8 @@ def demo(
         curves[f"{name}_true"] = getattr(true_curves, name)
         curves[f"{name}_found"] = getattr(found, name)[matching.permutation]
     curves["vertices_true"] = np.bincount(truth.labels)
-    curves["vertices_found"] = (
-        model.responsibilities_.sum(axis=0)[matching.permutation].round().astype(int)
-    )
+    sizes = np.bincount(model.labels_, minlength=len(found))
+    curves["vertices_found"] = sizes[matching.permutation]
 
     table = Table(title="Recovered against true")
     for column in curves.columns:

@@ -124,7 +124,7 @@ def compare(
     # Absent where folds kept different vertices.
     overlap = pd.DataFrame(frame.attrs["overlap"].get(REFERENCE, []))
     if len(overlap):
-        _write_table(overlap.assign(cluster=overlap["cluster"] + 1), to / "overlap.tsv", False)
+        _write_table(overlap, to / "overlap.tsv", index=False)
     _draw(to / "comparison.png", bd.plot_comparison, frame)
     if json:
         print_json(summary.to_dict("records"))

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 import braindive as bd
@@ -179,7 +180,9 @@ def _report(model: bd.DIVE, path: Path, json: bool) -> None:
     if json:
         print_json(summary)
         return
-    sizes = ", ".join(f"{size:,.0f}" for size in model.responsibilities_.sum(axis=0))
+    # Counts add up to the number of vertices; rounded sums of probabilities need not.
+    counts = np.bincount(model.labels_, minlength=len(model.noise_))
+    sizes = ", ".join(f"{size:,}" for size in counts)
     output.print(
         f"{path}: {len(model.noise_)} clusters of {sizes} vertices, {len(model.subjects_)} "
         f"subjects; {model.stop_reason_} after {model.n_iter_} passes.",

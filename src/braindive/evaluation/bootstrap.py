@@ -17,6 +17,7 @@ from sklearn.base import clone
 
 from braindive.arrays import Array
 from braindive.checks import check_count
+from braindive.cluster_names import display_names
 from braindive.cohort.cohort import Cohort, check_cohort
 from braindive.dive.trajectories import Trajectories
 from braindive.errors import BraindiveWarning, NotFittedError, ParameterError
@@ -39,6 +40,8 @@ class Bootstrap:
         Over resamples, of the responsibilities.
     stability : (n_vertices,)
         Share of the resamples in which a vertex stays in its cluster.
+    names : list of str
+        What the clusters are called.
     """
 
     estimate: Trajectories
@@ -46,6 +49,7 @@ class Bootstrap:
     membership_mean: Array
     membership_sd: Array
     stability: Array
+    names: list[str]
 
     @property
     def n_resamples(self) -> int:
@@ -84,13 +88,13 @@ class Bootstrap:
         Returns
         -------
         DataFrame
-            Columns `estimate`, `lower`, `upper`; index (cluster, parameter).
+            Columns `estimate`, `lower`, `upper`; index (cluster, parameter), clusters by name.
         """
         estimate = self.estimate.to_array()
         edges = (0.5 - level / 2, 0.5 + level / 2)
         lower, upper = np.quantile(self.trajectories, edges, axis=0)
         index = pd.MultiIndex.from_product(
-            [range(len(estimate)), _PARAMETERS], names=["cluster", "parameter"]
+            [self.names, _PARAMETERS], names=["cluster", "parameter"]
         )
         return pd.DataFrame(
             {"estimate": estimate.ravel(), "lower": lower.ravel(), "upper": upper.ravel()},
@@ -192,7 +196,8 @@ def bootstrap(
             progress(len(curves), n)
     mean = total / n
     spread = np.sqrt(np.maximum(squares / n - mean**2, 0.0))
-    return Bootstrap(model.trajectories_, np.stack(curves), mean, spread, stays / n)
+    names = display_names(model)
+    return Bootstrap(model.trajectories_, np.stack(curves), mean, spread, stays / n, names)
 
 
 def _open(folder: Path, model: DIVE, random_state: int) -> None:

@@ -9,6 +9,7 @@ import pandas as pd
 from scipy.stats import chi2
 
 from braindive.arrays import Array
+from braindive.cluster_names import display_names
 from braindive.cohort import Cohort
 from braindive.errors import ParameterError
 from braindive.estimator import DIVE
@@ -38,7 +39,8 @@ class GoodnessOfFit:
     vertices : (n_vertices,)
         The same, vertex by vertex; NaN where a vertex has no data.
     clusters : DataFrame
-        One row per cluster: `n_vertices`, `noise`, `explained_variance`, `correlation` (how many
+        One row per cluster, by its name ("cluster 1" is the earliest; regions of `assignments`
+        have their own): `n_vertices`, `noise`, `explained_variance`, `correlation` (how many
         times larger the variance of the cluster's mean is than with independent vertices),
         `persistence` (share of that variance that is a person's own level), `misfit_p` (a small
         value says that the curve has another shape than the data).
@@ -110,18 +112,20 @@ def goodness_of_fit(model: DIVE, cohort: Cohort) -> GoodnessOfFit:
     seen = (total > 0) & fitted.known
     by_vertex = np.where(seen, 1 - left / np.where(seen, total, 1.0), np.nan)
     residuals = problem.residuals(speeds, shifts)
+    names = display_names(model)
     return GoodnessOfFit(
         1 - float(left[seen].sum() / total[seen].sum()),
         by_vertex,
-        _clusters(model, problem, residuals, scores, left * seen, total * seen),
-        _subjects(cohort, problem, speeds, shifts, residuals),
-        _visits(cohort, problem, residuals, squares),
-        _warnings(model, staged.posterior, scores),
+        _clusters(model, names, problem, residuals, scores, left * seen, total * seen),
+        _subjects(cohort, names, problem, speeds, shifts, residuals),
+        _visits(cohort, names, problem, residuals, squares),
+        _warnings(model, names, staged.posterior, scores),
     )
 
 
 def _clusters(
     model: DIVE,
+    names: list[str],
     problem: CorrelatedStageProblem,
     residuals: Array,
     scores: Array,
@@ -140,7 +144,7 @@ def _clusters(
             "persistence": np.diag(covariance.between) / variance,
             "misfit_p": _shape_test(problem, residuals, scores),
         },
-        index=pd.Index(np.asarray(model.cluster_names_), name="cluster"),
+        index=pd.Index(names, name="cluster"),
     )
 
 
@@ -167,6 +171,7 @@ def _shape_test(problem: CorrelatedStageProblem, residuals: Array, scores: Array
 
 def _subjects(
     cohort: Cohort,
+    names: list[str],
     problem: CorrelatedStageProblem,
     speeds: Array,
     shifts: Array,
@@ -188,7 +193,7 @@ def _subjects(
         k = int(np.abs(level[i]).argmax())
         if np.abs(level[i, k]) >= largest[i]:
             side = "above" if level[i, k] > 0 else "below"
-            reasons[i] = f"all visits lie {side} cluster {k}'s curve ({level[i, k]:+.1f} sd)"
+            reasons[i] = f"all visits lie {side} the curve of {names[k]} ({level[i, k]:+.1f} sd)"
         else:
             reasons[i] = f"visits disagree with each other ({largest[i]:.1f} sd)"
     return pd.DataFrame(
@@ -198,7 +203,11 @@ def _subjects(
 
 
 def _visits(
-    cohort: Cohort, problem: CorrelatedStageProblem, residuals: Array, squares: Array
+    cohort: Cohort,
+    names: list[str],
+    problem: CorrelatedStageProblem,
+    residuals: Array,
+    squares: Array,
 ) -> pd.DataFrame:
     covariance, weights = problem.covariance, problem.pooled.weights
     seen = (weights > 0).sum(axis=1)
@@ -222,7 +231,7 @@ def _visits(
         parts = []
         if unlike[i]:
             k = int(np.abs(standard[i]).argmax())
-            parts.append(f"cluster {k} lies {standard[i, k]:+.1f} sd from its curve")
+            parts.append(f"{names[k]} lies {standard[i, k]:+.1f} sd from its curve")
         if noisy[i]:
             parts.append(f"noise is {noise[i]:.1f} times that of a typical scan")
         reasons[i] = "; ".join(parts)
@@ -241,7 +250,7 @@ def _visits(
     )
 
 
-def _warnings(model: DIVE, posterior: StagePosterior, scores: Array) -> list[str]:
+def _warnings(model: DIVE, names: list[str], posterior: StagePosterior, scores: Array) -> list[str]:
     found = []
     fitted = model._internal
     prior = fitted.priors.speed
@@ -256,9 +265,8 @@ def _warnings(model: DIVE, posterior: StagePosterior, scores: Array) -> list[str
     curves = model._placing.trajectories
     inside = curves.evaluate(np.quantile(scores, _BULK))
     shown = np.abs(inside[1] - inside[0]) / np.maximum(np.abs(curves.amplitude), 1e-300)
-    names = np.asarray(model.cluster_names_)
     found += [
-        f"the trajectory of cluster {names[k]} reaches beyond the data: these show {shown[k]:.0%} "
+        f"the trajectory of {names[k]} reaches beyond the data: these show {shown[k]:.0%} "
         "of its range, and its amplitude and midpoint are a guess."
         for k in np.flatnonzero(shown < _SHOWN)
     ]

@@ -94,8 +94,8 @@ def fold_overlap(
     Returns
     -------
     DataFrame
-        One row for each cluster: mean, standard deviation and minimum of its Dice overlap over
-        all pairs of folds, after matching their clusters.
+        One row for each cluster, numbered from 1: mean, standard deviation and minimum of its Dice
+        overlap over all pairs of folds, after matching their clusters.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def overlap_table(parcellations: Sequence[IntArray]) -> pd.DataFrame:
             "dice_min": np.min(pairs, axis=0),
             "n_vertices": np.bincount(reference, minlength=n_clusters),
         },
-        index=pd.RangeIndex(n_clusters, name="cluster"),
+        index=pd.RangeIndex(1, n_clusters + 1, name="cluster"),
     )
 
 

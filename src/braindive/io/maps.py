@@ -15,8 +15,10 @@ import pandas as pd
 from nibabel import cifti2, freesurfer, gifti
 
 from braindive.arrays import Array, IntArray
+from braindive.cluster_names import NamedClusters, display_names
 from braindive.dive.trajectories import Trajectories
 from braindive.errors import NotFittedError, ParameterError
+from braindive.palette import channels_of, cluster_colours
 from braindive.space import Regions, Space, Surface, Volume
 
 # nibabel has no types for what makes images.
@@ -35,14 +37,10 @@ _FORMATS: dict[str, tuple[str, ...]] = {
 }
 # Vertices of one fsLR hemisphere at the densities in which CIFTI files come.
 _FSLR = {4002, 7842, 32492, 59292}
-# From early to late.
-_COLOURS = np.array(
-    [[253, 231, 37], [244, 136, 73], [203, 62, 113], [122, 28, 139], [33, 21, 90]], dtype=float
-)
 _OUTSIDE = "outside"
 
 
-class FittedModel(Protocol):
+class FittedModel(NamedClusters, Protocol):
     """What maps are made from."""
 
     responsibilities_: Array
@@ -53,7 +51,6 @@ class FittedModel(Protocol):
     speeds_: Array
     shifts_: Array
     scores_: Array
-    cluster_names_: np.ndarray
     space_: Space | None
     visits_: pd.DataFrame
 
@@ -139,11 +136,9 @@ def write_maps(
     return [folder / name for name in names]
 
 
-def cluster_colours(n_clusters: int) -> IntArray:
-    """Return one colour for each cluster, from yellow (early) to dark blue (late), (n, 3) 0-255."""
-    at = np.linspace(0, len(_COLOURS) - 1, max(n_clusters, 2))[:n_clusters]
-    channels = [np.interp(at, np.arange(len(_COLOURS)), channel) for channel in _COLOURS.T]
-    return np.round(np.stack(channels, axis=1)).astype(int)
+def _channels(n_clusters: int) -> IntArray:
+    """Red, green and blue of each cluster's colour, (n_clusters, 3), from 0 to 255."""
+    return np.array([channels_of(colour) for colour in cluster_colours(n_clusters)])
 
 
 def _check_formats(formats: Sequence[str] | None, space: Space | None) -> list[str]:
@@ -166,11 +161,7 @@ def _check_formats(formats: Sequence[str] | None, space: Space | None) -> list[s
 
 
 def _maps(model: FittedModel, scores: Array) -> Maps:
-    n_clusters = len(model.noise_)
-    numbered = model.cluster_names_.dtype.kind in "iu"
-    names = [
-        f"cluster {k + 1}" if numbered else str(model.cluster_names_[k]) for k in range(n_clusters)
-    ]
+    names = display_names(model)
     expected = model.trajectories_.evaluate(scores) @ model.responsibilities_.T
     return Maps(
         model.labels_.astype(np.int32) + 1,
@@ -185,7 +176,7 @@ def _maps(model: FittedModel, scores: Array) -> Maps:
 def _write_gifti(maps: Maps, space: Space | None, folder: Path) -> None:
     assert isinstance(space, Surface)
     table = _gifti.GiftiLabelTable()
-    rgb = np.vstack([np.zeros(3), cluster_colours(len(maps.label_names)) / 255])
+    rgb = np.vstack([np.zeros(3), _channels(len(maps.label_names)) / 255])
     for key, name in enumerate([_OUTSIDE, *maps.label_names]):
         label = _gifti.GiftiLabel(key, *rgb[key].tolist(), float(key > 0))
         label.label = name
@@ -222,7 +213,7 @@ def _gifti_array(values: np.ndarray, intent: str, name: str) -> Any:
 
 def _write_freesurfer(maps: Maps, space: Space | None, folder: Path) -> None:
     assert isinstance(space, Surface)
-    colours = np.vstack([[25, 25, 25], cluster_colours(len(maps.label_names))])
+    colours = np.vstack([[25, 25, 25], _channels(len(maps.label_names))])
     table = np.column_stack([colours, np.zeros(len(colours), dtype=int)])
     names = [name.replace(" ", "-") for name in (_OUTSIDE, *maps.label_names)]
     for side, labels in space.split(maps.labels, fill=0).items():
@@ -245,7 +236,7 @@ def _write_cifti(maps: Maps, space: Space | None, folder: Path) -> None:
         for part in space.hemispheres
     ]
     brain = parts[0] if len(parts) == 1 else parts[0] + parts[1]
-    rgb = cluster_colours(len(maps.label_names)) / 255
+    rgb = _channels(len(maps.label_names)) / 255
     table: dict[int, tuple[str, tuple[float, ...]]] = {0: (_OUTSIDE, (0.0, 0.0, 0.0, 0.0))}
     for key, name in enumerate(maps.label_names, start=1):
         table[key] = (name, (*rgb[key - 1].tolist(), 1.0))
@@ -303,7 +294,7 @@ def _write_tables(model: FittedModel, folder: Path) -> None:
     pd.DataFrame(
         {
             "cluster": np.arange(1, len(curves) + 1),
-            "name": [str(name) for name in model.cluster_names_],
+            "name": display_names(model),
             "amplitude": curves.amplitude,
             "steepness": curves.steepness,
             "midpoint": curves.midpoint,

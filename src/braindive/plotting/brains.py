@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from braindive.errors import ParameterError
+from braindive.palette import low_is_dark
 from braindive.plotting.drawing import NO_VALUE, Picture, picture_of
 from braindive.plotting.members import draw_members
 from braindive.plotting.style import (
@@ -87,7 +88,7 @@ def plot_clusters(model: Any) -> Figure:
             handles=handles, title="cluster", loc="lower center", ncols=n_columns, **LEGEND
         )
     else:
-        name_bar(_colour_bar(figure, ScalarMappable(norm, colour_map)), len(colours))
+        name_bar(_colour_bar(figure, ScalarMappable(norm, colour_map)), model)
     return figure
 
 
@@ -129,9 +130,8 @@ def plot_pathology(model: Any, scores: Sequence[float] | None = None) -> Figure:
     picture = picture_of(model.space_, n_cuts=1)
     expected = model.trajectories_.evaluate(at) @ model.responsibilities_.T
     expected[:, ~known_vertices(model)] = np.nan
-    # Pathology is dark, whichever way the values go.
-    falling = float(np.mean(model.trajectories_.amplitude)) < 0
-    colour_map = plt.get_cmap("YlOrRd_r" if falling else "YlOrRd")
+    reverse = low_is_dark(model.trajectories_.canonical().amplitude, model.responsibilities_)
+    colour_map = plt.get_cmap("YlOrRd_r" if reverse else "YlOrRd")
     norm = Normalize(float(np.nanmin(expected)), float(np.nanmax(expected)))
     brain = 1.75 if picture.n_columns > 1 else 1.1
     width = min(TWO_COLUMNS, brain * max(len(at), 2))

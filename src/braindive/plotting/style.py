@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import numpy as np
 
 from braindive.arrays import BoolArray
+from braindive.cluster_names import display_names
 from braindive.errors import BraindiveError, NotFittedError, ParameterError
 from braindive.palette import cluster_colours
 
@@ -118,12 +119,9 @@ def colours_of(model: Any) -> list[str]:
 
 
 def names_of(model: Any) -> list[str]:
-    """Name of each cluster: the region's where assignments were given, else its number from 1."""
-    n_clusters = len(model.trajectories_)
-    if model.assignments is not None:
-        return [str(name) for name in model.cluster_names_]
-    names = [str(k + 1) for k in range(n_clusters)]
-    if n_clusters > 1:
+    """Name of each cluster under a title that says "cluster", and which end is which."""
+    names = display_names(model, word="")
+    if model.assignments is None and len(names) > 1:
         names[0] += " (earliest)"
         names[-1] += " (latest)"
     return names
@@ -155,7 +153,7 @@ def name_clusters(ax: Axes, model: Any) -> None:
         legend_above(ax, cluster_handles(model), "cluster")
         return
     colour_map, norm = cluster_map(colours)
-    name_bar(ax.figure.colorbar(ScalarMappable(norm, colour_map), ax=ax, pad=0.02), len(colours))
+    name_bar(ax.figure.colorbar(ScalarMappable(norm, colour_map), ax=ax, pad=0.02), model)
 
 
 def cluster_handles(model: Any) -> list[Any]:
@@ -200,11 +198,16 @@ def cluster_map(colours: list[str]) -> tuple[Any, Any]:
     return ListedColormap(colours), BoundaryNorm(np.arange(n_clusters + 1) - 0.5, n_clusters)
 
 
-def name_bar(bar: Any, n_clusters: int) -> None:
-    """Number the clusters of a colour bar from 1, as many as there is room for."""
+def name_bar(bar: Any, model: Any) -> None:
+    """Number the clusters of a colour bar from 1, as many as there is room for.
+
+    Many regions have no room for their names: they are numbered by their rank, and called so.
+    """
+    n_clusters = len(model.trajectories_)
     shown = range(0, n_clusters, -(-n_clusters // 7))
     bar.set_ticks(shown, labels=[str(k + 1) for k in shown], minor=False)
     bar.minorticks_off()
-    bar.set_label("cluster, from earliest to latest")
+    what = "cluster" if model.assignments is None else "rank of the region"
+    bar.set_label(f"{what}, from earliest to latest")
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=_SMALL, length=0)

@@ -171,7 +171,7 @@ def plot_subjects(model: Any, cohort: Cohort, subjects: Sequence[Hashable] | Non
         colour_map, norm = cluster_map(colours)
         shown = list(axes.flat[: len(subjects)])
         bar = figure.colorbar(ScalarMappable(norm, colour_map), ax=shown, pad=0.02)
-        name_bar(bar, len(colours))
+        name_bar(bar, model)
     figure.supxlabel(score_label(model), fontsize=8)
     figure.supylabel(value_label(model), fontsize=8)
     return figure

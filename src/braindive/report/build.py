@@ -14,6 +14,7 @@ from braindive.cohort import Cohort
 from braindive.errors import NotFittedError, ParameterError
 from braindive.estimator import DIVE
 from braindive.io.archive import replace_file
+from braindive.palette import low_is_dark
 from braindive.report import content
 from braindive.report.embedding import embed_json, script_hash
 from braindive.report.picture import draw_space
@@ -99,6 +100,9 @@ def build_report(model: DIVE, cohort: Cohort | None = None) -> Report:
     data = {
         "clusters": content.describe_clusters(model),
         "range": content.describe_range(model),
+        "lowIsDark": low_is_dark(
+            model.trajectories_.canonical().amplitude, model.responsibilities_
+        ),
         "people": content.describe_people(model, cohort),
         "objective": model.objective_,
         "picture": None if picture is None else content.describe_picture(model, picture),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from braindive.cluster_names import display_names
 from braindive.cohort import Cohort
 from braindive.estimator import DIVE
 from braindive.palette import cluster_colours
@@ -29,10 +30,11 @@ def describe_clusters(model: DIVE) -> list[dict[str, Any]]:
     """Curve, colour, noise and share of the vertices of each cluster."""
     curves = model.trajectories_
     shares = model.responsibilities_.mean(axis=0)
-    names = model.cluster_names_ if model.assignments is not None else None
+    # The page speaks of areas, and says once that these are the clusters.
+    named = zip(display_names(model, word="Area"), cluster_colours(len(curves)), strict=True)
     return [
         {
-            "name": f"Area {k + 1}" if names is None else str(names[k]),
+            "name": name,
             "colour": colour,
             "amplitude": curves.amplitude[k],
             "steepness": curves.steepness[k],
@@ -41,7 +43,7 @@ def describe_clusters(model: DIVE) -> list[dict[str, Any]]:
             "noise": model.noise_[k],
             "share": shares[k],
         }
-        for k, colour in enumerate(cluster_colours(len(curves)))
+        for k, (name, colour) in enumerate(named)
     ]
 
 

@@ -1,5 +1,10 @@
 """Cohorts with a known truth."""
 
-from braindive.simulation.cohorts import Simulation, Truth, simulate_cohort
+from braindive.simulation.cohorts import (
+    Simulation,
+    Truth,
+    contiguous_patches,
+    simulate_cohort,
+)
 
-__all__ = ["Simulation", "Truth", "simulate_cohort"]
+__all__ = ["Simulation", "Truth", "contiguous_patches", "simulate_cohort"]

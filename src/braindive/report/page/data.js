@@ -76,8 +76,8 @@ function rampTable(stops) {
 const tables = { burden: rampTable(ramps.burden), certainty: rampTable(ramps.certainty) };
 const clusterColours = clusters.map((cluster) => channels(cluster.colour));
 
-// What can be shown. Pathology is dark: where curves fall, low values are.
-const falling = clusters.reduce((sum, c) => sum + c.amplitude * c.share, 0) < 0;
+// What can be shown. Which end of a scale is dark is decided where figures decide it as well.
+const lowIsDark = report.lowIsDark;
 const modes = {
   value: { of: curveValue, text: "Expected value at this score" },
   change: {
@@ -111,7 +111,7 @@ function levels(name, score) {
   }
   const perCluster = clusters.map((cluster) => {
     const at = (mode.of(cluster, score) - mode.low) / (mode.high - mode.low);
-    return falling ? 1 - at : at;
+    return lowIsDark ? 1 - at : at;
   });
   for (let point = 0; point < points.size; point++) {
     if (points.label[point] < 0) {

@@ -48,7 +48,7 @@ function showChoices() {
 function showScale() {
   const mode = modes[state.mode], bar = byId("scale-bar"), isCluster = state.mode === "cluster";
   const colours = isCluster ? clusters.map((c) => c.colour) : tableOf(state.mode).filter((_, i) => i % 15 === 0).map(hexOf);
-  const reversed = !isCluster && state.mode !== "confidence" && falling;
+  const reversed = !isCluster && state.mode !== "confidence" && lowIsDark;
   bar.style.background = isCluster
     ? `linear-gradient(to right, ${colours.flatMap((c, k) => [`${c} ${(100 * k) / colours.length}%`, `${c} ${(100 * (k + 1)) / colours.length}%`])})`
     : `linear-gradient(to right, ${colours})`;
