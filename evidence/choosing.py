@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from braindive.evaluation import published
+import published
 from braindive.evaluation.selection import recommend_n_clusters, selection_table
 from figures import plot_chosen_clusters
 from sizes import Size

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+import published
 from adni import TRUTH
 from braindive.estimator import DIVE
-from braindive.evaluation import published
 from braindive.evaluation.overlap import overlap_table
 from braindive.evaluation.summary import comparison_table, summarise_comparison
 from braindive.plotting.choices import plot_comparison
