@@ -68,7 +68,7 @@ def follow(steps: Steps, cohort: bd.Cohort, offsets: bool) -> None:
     note(steps, "learn how to stage", lambda: model.stage_trajectories_)
     note(steps, "stages and standard errors", lambda: model.stage(cohort))
     if offsets:
-        note(steps, "learn offsets", lambda: model._personal)
+        note(steps, "learn offsets", lambda: model.personal_)
         note(steps, "predict a visit of everybody", lambda: model.predict(late, history=early))
 
 

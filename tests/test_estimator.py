@@ -448,8 +448,8 @@ def test_a_cohort_with_other_vertices_is_refused(cohort, model, method):
 def test_pooled_measurements_of_the_training_are_kept(missing):
     cohort = bd.simulate_cohort(30, 3, 60, missing=missing, random_state=0).cohort
     model = bd.DIVE(n_clusters=2, random_state=0).fit(cohort)
-    training = model._internal.training
-    sums, weights = model._pool(cohort)
+    training = model.internal_.training
+    sums, weights = model.pool(cohort)
     np.testing.assert_allclose(training.sums, sums, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(training.weights, weights, rtol=1e-9)
 

@@ -17,7 +17,7 @@ from braindive.errors import (
     ParameterError,
     ReadError,
 )
-from braindive.estimator import DIVE, load_model
+from braindive.estimator import DIVE
 from braindive.evaluation.bootstrap import Bootstrap, bootstrap
 from braindive.evaluation.comparison import compare_models
 from braindive.evaluation.goodness import GoodnessOfFit, goodness_of_fit
@@ -34,6 +34,7 @@ from braindive.io.maps import write_maps
 from braindive.io.packed import open_packed, pack_cohort
 from braindive.io.reading import read_cohort
 from braindive.io.spaces import load_space
+from braindive.loading import load_model
 from braindive.plotting.brains import plot_clusters, plot_pathology
 from braindive.plotting.choices import plot_comparison, plot_convergence, plot_selection
 from braindive.plotting.people import plot_groups, plot_speed_shift, plot_stages

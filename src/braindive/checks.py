@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from braindive.arrays import IntArray
 from braindive.cohort import Cohort
+from braindive.dive.priors import Priors
+from braindive.dive.starts import Settings
 from braindive.errors import CohortError, ParameterError
 from braindive.values.measurements import Products
 
@@ -103,3 +105,53 @@ def check_assignments(
         raise ParameterError("assignments hold no region: all labels are negative.")
     check_n_clusters(len(names), cohort)
     return names, np.where(labels >= 0, np.searchsorted(names, labels), -1)
+
+
+class Choices(Protocol):
+    """What a user has chosen: the parameters of `DIVE`."""
+
+    n_clusters: int
+    spatial: Any
+    assignments: Any
+    staging: bool
+    method: str
+    n_init: int
+    max_iter: int
+    tol: float
+    priors: Priors | None
+
+
+def check_settings(model: Choices, cohort: Cohort) -> tuple[np.ndarray[Any, Any] | None, Settings]:
+    """Check the parameters of a model and translate them for the fit.
+
+    Returns
+    -------
+    regions, settings
+        Names of the regions where assignments are given, and what to fit.
+    """
+    regions, labels = None, None
+    if model.assignments is not None:
+        regions, labels = check_assignments(model.assignments, cohort)
+        n_clusters = len(regions)
+    else:
+        n_clusters = check_n_clusters(model.n_clusters, cohort)
+    if model.method not in ("fast", "exact"):
+        raise ParameterError(f'method must be "fast" or "exact"; got {model.method!r}.')
+    if not model.tol > 0:
+        raise ParameterError(f"tol must be above 0; got {model.tol!r}.")
+    strength, graph = check_spatial(model.spatial, cohort), cohort.graph
+    # A graph without an edge says nothing about the strength of the field.
+    if model.spatial is None or (strength is None and graph is not None and not graph.nnz):
+        graph = None
+    return regions, Settings(
+        n_clusters=n_clusters,
+        strength=strength,
+        graph=graph,
+        labels=labels,
+        staging=model.staging,
+        exact=model.method == "exact",
+        n_init=check_count("n_init", model.n_init),
+        max_iter=check_count("max_iter", model.max_iter),
+        tol=model.tol,
+        priors=model.priors or Priors(),
+    )

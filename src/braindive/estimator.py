@@ -1,13 +1,15 @@
-"""The DIVE estimator: checks its input, runs the EM and holds what was found."""
+"""The DIVE estimator: checks its input, runs the EM and holds what was found.
+
+Longer than other modules because half of it is the reference of `DIVE` for its users.
+"""
 
 from __future__ import annotations
 
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Literal, cast
+from dataclasses import dataclass
+from typing import Any, Literal, overload
 
 import numpy as np
 import pandas as pd
@@ -16,39 +18,28 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 
 from braindive.arrays import Array, BoolArray, IntArray
-from braindive.checks import (
-    check_assignments,
-    check_count,
-    check_memory,
-    check_n_clusters,
-    check_spatial,
-    check_variation,
-)
+from braindive.checks import check_memory, check_settings, check_variation
 from braindive.cohort.cohort import Cohort, check_cohort
 from braindive.cohort.preprocessing import Preprocessing
+from braindive.criteria import criteria_of
 from braindive.dive.convergence import Monitor
-from braindive.dive.em import Parameters, State, log_densities
+from braindive.dive.em import State, log_densities
 from braindive.dive.field import log_evidence
-from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Priors
-from braindive.dive.stages import StageProblem, find_stages
-from braindive.dive.starts import Checkpoint, Outcome, Settings, fit_best
+from braindive.dive.starts import Checkpoint, Outcome, fit_best
 from braindive.dive.timeline import Timeline
 from braindive.dive.trajectories import Trajectories
-from braindive.errors import (
-    BraindiveWarning,
-    CohortError,
-    ModelFileError,
-    NotFittedError,
-    ParameterError,
-)
-from braindive.fit_warnings import doubts_about
-from braindive.io.models import package_versions, read_model, write_model
-from braindive.prediction.course import Course
+from braindive.errors import BraindiveWarning, CohortError, NotFittedError, ParameterError
+from braindive.fit_warnings import warnings_of
+from braindive.io.models import package_versions, write_model
+from braindive.prediction.course import Course, foresee
 from braindive.prediction.learning import learn_personal
 from braindive.prediction.personal import PersonalModel
-from braindive.staging.placing import Placed, Placing, Training
-from braindive.values.measurements import Measurements, Unit, one_thread_per_product
+from braindive.results import Internal, put_in_order
+from braindive.scale import Scale
+from braindive.staging.placing import Placing
+from braindive.staging.stagers import PublishedStager, Stager, TimeStager
+from braindive.values.measurements import Measurements, one_thread_per_product
 
 
 @dataclass(frozen=True)
@@ -62,23 +53,6 @@ class Progress:
     n_starts: int
     state: State
     checkpoint: Checkpoint
-
-
-@dataclass(frozen=True)
-class Internal:
-    """Fitted quantities in the internal units of the model, and the way to the user's units.
-
-    The user's score is (internal score - centre) / spread.
-    """
-
-    parameters: Parameters
-    priors: Priors
-    unit: Unit
-    time_unit: float
-    centre: float
-    spread: float
-    known: BoolArray
-    training: Training
 
 
 class DIVE(BaseEstimator):  # type: ignore[misc]
@@ -232,21 +206,12 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         DIVE
             The fitted model itself.
         """
-        cohort = check_cohort(cohort)
         self.warnings_: list[str] = []
         self.versions_ = package_versions()
-        self.preprocessing_ = None
-        if self.preprocessing is not None:
-            self.preprocessing_ = clone(self.preprocessing)
-            with warnings.catch_warnings(record=True) as heard:
-                warnings.simplefilter("always", BraindiveWarning)
-                cohort = self.preprocessing_.fit_transform(cohort)
-            for warning in heard:
-                self._say(warning.category, str(warning.message), stacklevel=3)
-        settings = self._settings(cohort)
+        cohort = self._preprocess(check_cohort(cohort))
+        regions, settings = check_settings(self, cohort)
         random = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        order = cohort.canonical_order
-        controls = None if cohort.controls is None else cohort.controls[order]
+        controls = None if cohort.controls is None else cohort.controls[cohort.canonical_order]
 
         def report(state: State, monitor: Monitor, start: int, checkpoint: Checkpoint) -> None:
             if callback is not None:
@@ -268,11 +233,11 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             )
             check_variation(measurements)
             outcome = fit_best(
-                measurements, _timeline(cohort), settings, controls, random, report, resume
+                measurements, timeline_of(cohort), settings, controls, random, report, resume
             )
-        self._keep(cohort, outcome)
-        self._learn(cohort, measurements.summary)
-        for category, message in doubts_about(outcome, self.responsibilities_):
+            self._keep(cohort, outcome, regions, controls)
+            self._learn(cohort, measurements.summary)
+        for category, message in warnings_of(outcome, self.responsibilities_):
             self._say(category, message, stacklevel=3)
         return self
 
@@ -283,16 +248,19 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         Refitted with the stages integrated out and vertices allowed to be correlated; the curves
         of the EM itself are `trajectories_`.
         """
-        placing, unit = self._placing, self._internal.unit
-        curves = placing.trajectories.rescored(placing.centre, placing.spread)
-        return curves.revalued(unit.offset, unit.scale)
+        return self.stage_scale_.curves(self.marginal_.trajectories)
+
+    @property
+    def stage_scale_(self) -> Scale:
+        """From the internal units to those of `stage`."""
+        return self.internal_.scale.with_scores(self.marginal_.centre, self.marginal_.spread)
 
     def stage(self, cohort: Cohort) -> pd.DataFrame:
         """Place subjects, seen before or not, on the disease's course.
 
-        Expected stages given that the noise of vertices is correlated and that people differ for
-        good from the curve of their stage; both are learnt from the training cohort. Where noise
-        is smooth over the brain these are better than the EM's own `scores_`.
+        Expected stages given that the noise of vertices is correlated and that people differ
+        persistently from the curve of their stage; both are learnt from the training cohort.
+        Where noise is smooth over the brain these are better than the EM's own `scores_`.
 
         Parameters
         ----------
@@ -316,27 +284,49 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         >>> bool((stages["score_se"] > 0).all())
         True
         """
-        cohort = self._prepare(self._check_new(cohort))
-        columns = ("speed", "shift", "score", "speed_se", "shift_se", "score_se")
+        cohort = self.prepare(cohort)
+        timeline = timeline_of(cohort, self.internal_.time_unit)
         if self.staging:
-            placed = self._place(cohort)
-            timeline, placing = placed.timeline, self._placing
-            stages = _to_user(
-                timeline, placed.speeds, placed.shifts, placing.centre, placing.spread
-            )
-            errors = placing.errors(placed)
-            outside = placing.is_outside(placed, errors)
+            placed = self.marginal_.place(timeline, *self.pool(cohort))
+            scale, errors = self.stage_scale_, self.marginal_.errors(placed)
+            outside = self.marginal_.is_outside(placed, errors)
+            stages = scale.stages(timeline, placed.speeds, placed.shifts)
+            errors = scale.stage_errors(errors)
         else:
-            timeline = _timeline(cohort, self._internal.time_unit)
             ones, zeros = np.ones(timeline.n_subjects), np.zeros(timeline.n_subjects)
-            first = cohort.times[cohort.canonical_order][timeline.starts]
-            stages, errors = (ones, zeros, first), np.zeros((timeline.n_subjects, 3))
-            outside = zeros.astype(bool)
-        found = dict(zip(columns, (*stages, *errors.T), strict=True))
+            stages = ones, zeros, cohort.times[cohort.canonical_order][timeline.starts]
+            errors, outside = np.zeros((timeline.n_subjects, 3)), zeros.astype(bool)
+        columns = ("speed", "shift", "score", "speed_se", "shift_se", "score_se")
         return pd.DataFrame(
-            {**found, "n_visits": timeline.n_visits_of_subject, "outside": outside},
+            {
+                **dict(zip(columns, (*stages, *errors.T), strict=True)),
+                "n_visits": timeline.n_visits_of_subject,
+                "outside": outside,
+            },
             index=pd.Index(cohort.subject_ids, name="subject"),
         )
+
+    @overload
+    def predict(
+        self,
+        cohort: Cohort,
+        at: pd.Series | None = None,
+        history: Cohort | None = None,
+        *,
+        personal: bool = True,
+        return_std: Literal[False] = False,
+    ) -> Array: ...
+
+    @overload
+    def predict(
+        self,
+        cohort: Cohort,
+        at: pd.Series | None = None,
+        history: Cohort | None = None,
+        *,
+        personal: bool = True,
+        return_std: Literal[True],
+    ) -> tuple[Array, Array]: ...
 
     def predict(
         self,
@@ -346,7 +336,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         *,
         personal: bool = True,
         return_std: bool = False,
-    ) -> Any:
+    ) -> Array | tuple[Array, Array]:
         """Expected values of the cohort's visits.
 
         The trajectory's course, as far as it proved right in the training cohort, and the
@@ -378,45 +368,36 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         >>> model.predict(late, history=early).shape
         (40, 200)
         """
-        cohort = self._check_new(cohort)
-        known = self._prepare(cohort if history is None else self._check_new(history))
+        self._check_new(cohort)
+        known = self.prepare(cohort if history is None else history)
         subjects = cohort.subjects if at is None else at.index.to_numpy()
-        times = cohort.times if at is None else at.to_numpy(dtype=float)
-        position = {subject: i for i, subject in enumerate(known.subject_ids)}
-        unknown = [subject for subject in subjects if subject not in position]
-        if unknown:
-            raise CohortError(
-                f"no history for subject {unknown[0]!r} ({len(unknown)} visits); leave them out."
+        years = cohort.times if at is None else at.to_numpy(dtype=float)
+        rows = _rows_of(subjects, known)
+        z, dtype = self.responsibilities_, known.dtype
+        timeline, stager = timeline_of(known, self.internal_.time_unit), self.stager(personal)
+        # One read for stages and components; with holes, components need one of their own.
+        whole = () if known.has_missing or not personal else (self.personal_.components,)
+        sums, weights = self.pool(known, *whole)
+        n = len(self.noise_)
+        stages = stager.place(timeline, sums[:, :n], weights[:, :n])
+        future = Course.of(stager.trajectories, stages, rows, years)
+        if not personal:
+            values = self.internal_.scale.values(future.curves()).astype(dtype) @ z.T.astype(dtype)
+            if not return_std:
+                return values
+            return values, np.sqrt(np.broadcast_to(z @ self.noise_**2, values.shape), dtype=dtype)
+        past = Course.of(stager.trajectories, stages, timeline.subject_of_visit, timeline.years)
+        with one_thread_per_product():
+            values, variances = self.personal_.predict(
+                self.products(known),
+                z,
+                timeline,
+                past,
+                future,
+                return_std,
+                sums[:, n:] if whole else None,
             )
-        rows = np.array([position[subject] for subject in subjects])
-        z, dtype = self.responsibilities_, known._stored.dtype
-        if personal:
-            timeline = _timeline(known, self._internal.time_unit)
-            order, offsets = known.canonical_order, self._personal
-            # One read for stages and components; with holes, components need one of their own.
-            whole = () if known.has_missing else (offsets.components,)
-            sums, weights = self._pool(known, *whole)
-            n = len(self.noise_)
-            course = self._course(timeline, (sums[:, :n], weights[:, :n]))
-            past = course(known.subject_index[order], known.times[order])
-            with one_thread_per_product():
-                values, variances = offsets.predict(
-                    self._measurements(known),
-                    z,
-                    timeline,
-                    past,
-                    course(rows, times),
-                    return_std,
-                    sums[:, n:] if whole else None,
-                )
-        else:
-            unit = self._internal.unit
-            curves = unit.offset + unit.scale * self._published_curves(known, rows, times)
-            values = curves.astype(dtype) @ z.T.astype(dtype)
-            variances = np.broadcast_to(z @ self.noise_**2, values.shape)
-        if variances is None or not return_std:
-            return values
-        return values, np.sqrt(variances, dtype=dtype)
+        return values if variances is None else (values, np.sqrt(variances, dtype=dtype))
 
     def score(self, cohort: Cohort, y: None = None) -> float:
         """Mean log-likelihood of one measurement of held-out subjects.
@@ -430,17 +411,19 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         -------
         float
         """
-        cohort, fitted = self._prepare(self._check_new(cohort)), self._internal
-        order = cohort.canonical_order
-        curves = self._published_curves(cohort, cohort.subject_index[order], cohort.times[order])
+        cohort = self.prepare(cohort)
+        timeline = timeline_of(cohort, self.internal_.time_unit)
+        stager = self.stager(personal=False)
+        stages = stager.place(timeline, *self.pool(cohort))
+        curves = stager.trajectories.evaluate(timeline.scores(stages.speeds, stages.shifts))
         with one_thread_per_product():
-            measurements = self._measurements(cohort)
+            measurements = self.products(cohort)
             distances = measurements.project(curves)
-        density = log_densities(distances, measurements.counts, fitted.parameters.noise)
+        density = log_densities(distances, measurements.counts, self.internal_.parameters.noise)
         with np.errstate(divide="ignore"):
             evidence = log_evidence(density, np.log(self.responsibilities_))
-        n_measured = float(measurements.counts.sum())
-        return float(evidence.sum()) / n_measured - float(np.log(fitted.unit.scale))
+        per_measurement = float(evidence.sum()) / float(measurements.counts.sum())
+        return float(self.internal_.scale.log_densities(per_measurement))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the fitted model as one file.
@@ -462,84 +445,110 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         >>> bool((again.stage(cohort) == model.stage(cohort)).all(axis=None))
         True
         """
+        internal = vars(self.internal_)
+        fitted = {name: vars(self)[name] for name in sorted(vars(self)) if name.endswith("_")}
+        learnt = {"_placing": self._marginal, "_personal": self._personal}
+        write_model(path, self.get_params(deep=False), fitted | {"_internal": internal} | learnt)
+
+    @classmethod
+    def restored(cls, parameters: dict[str, Any], fitted: dict[str, Any]) -> DIVE:
+        """Rebuild a fitted model from the parts that `save` wrote; see `load_model`."""
+        model = cls(**parameters)
+        model._internal = Internal(**fitted.pop("_internal"))
+        model._marginal, model._personal = fitted.pop("_placing", None), fitted.pop("_personal")
+        for name, value in fitted.items():
+            setattr(model, name, value)
+        return model
+
+    @property
+    def internal_(self) -> Internal:
+        """What the EM found, in internal units; for developers."""
         if not hasattr(self, "_internal"):
             raise NotFittedError("this DIVE is not fitted yet; call fit(cohort) first.")
-        fitted = {name: vars(self)[name] for name in sorted(vars(self)) if name.endswith("_")}
-        fitted["_internal"] = vars(self._internal)
-        fitted["_placing"], fitted["_personal"] = self._learnt_placing, self._learnt_personal
-        write_model(path, self.get_params(deep=False), fitted)
+        return self._internal
 
-    def _settings(self, cohort: Cohort) -> Settings:
-        """Check the parameters and translate them for the model."""
-        self.cluster_names_, labels = None, None
-        if self.assignments is not None:
-            self.cluster_names_, labels = check_assignments(self.assignments, cohort)
-            n_clusters = len(self.cluster_names_)
-        else:
-            n_clusters = check_n_clusters(self.n_clusters, cohort)
-        if self.method not in ("fast", "exact"):
-            raise ParameterError(f'method must be "fast" or "exact"; got {self.method!r}.')
-        if not self.tol > 0:
-            raise ParameterError(f"tol must be above 0; got {self.tol!r}.")
-        strength, graph = check_spatial(self.spatial, cohort), cohort.graph
-        # A graph without an edge says nothing about the strength of the field.
-        if self.spatial is None or (strength is None and graph is not None and not graph.nnz):
-            graph = None
-        return Settings(
-            n_clusters=n_clusters,
-            strength=strength,
-            graph=graph,
-            labels=labels,
-            staging=self.staging,
-            exact=self.method == "exact",
-            n_init=check_count("n_init", self.n_init),
-            max_iter=check_count("max_iter", self.max_iter),
-            tol=self.tol,
-            priors=self.priors or Priors(),
-        )
+    @property
+    def marginal_(self) -> Placing:
+        """What staging has learnt, in internal units; for developers."""
+        if self._marginal is None:
+            raise ParameterError("this model has staging=False, so that nobody is staged by it.")
+        return self._marginal
 
-    def _keep(self, cohort: Cohort, outcome: Outcome) -> None:
-        """Order the clusters, fix the scale of the score and set the fitted attributes."""
-        state, monitor, problem = outcome.state, outcome.monitor, outcome.problem
-        timeline, unit = problem.timeline, problem.measurements.unit
-        found = state.parameters
-        order = np.argsort(found.trajectories.midpoint, kind="stable")
-        found = replace(
-            found,
-            trajectories=found.trajectories[order],
-            noise=found.noise[order],
-            strength=found.strength if problem.graph is not None else 0.0,
+    @property
+    def personal_(self) -> PersonalModel:
+        """What prediction has learnt of people's own deviations; for developers."""
+        if self._personal is None:
+            raise ParameterError(
+                "this model was fitted with personal=False; fit it with personal=True, or ask for "
+                "predict(..., personal=False)."
+            )
+        return self._personal
+
+    def stager(self, personal: bool = True) -> Stager:
+        """Who places subjects, in internal units: the marginal model, or as published."""
+        found = self.internal_
+        if not self.staging:
+            return TimeStager(found.parameters.trajectories)
+        return self.marginal_ if personal else PublishedStager(found.parameters, found.priors)
+
+    def prepare(self, cohort: Cohort) -> Cohort:
+        """Check a cohort against the model, and apply the preprocessing learnt in training."""
+        self._check_new(cohort)
+        return cohort if self.preprocessing_ is None else self.preprocessing_.transform(cohort)
+
+    def products(
+        self, cohort: Cohort, summary: tuple[Array, Array, Array] | None = None
+    ) -> Measurements:
+        """Products of the values of a prepared cohort, in the unit of the fit."""
+        found = cohort.measurements(
+            self.n_jobs, self.internal_.unit, memory=check_memory(self.memory), summary=summary
         )
-        self.responsibilities_ = np.ascontiguousarray(state.responsibilities[:, order])
-        unseen = problem.measurements.counts == 0
-        unseen |= self.responsibilities_.sum(axis=1) < 0.5
-        self.responsibilities_[unseen] = 1 / len(order)
-        scores = timeline.scores(found.speeds, found.shifts)
-        reference = self._reference(cohort, scores)
-        centre, spread = 0.0, 1.0 / timeline.unit
-        if self.staging:
-            centre = float(np.mean(scores[reference]))
-            spread = float(np.std(scores[reference])) or 1.0
-        assert state.pooled is not None
-        sums, weights = (pooled[:, order] for pooled in state.pooled)
-        training = Training(timeline, sums, weights, reference, problem.box)
-        self._internal = Internal(
-            found, problem.priors, unit, timeline.unit, centre, spread, ~unseen, training
-        )
+        assert isinstance(found, Measurements)
+        return found
+
+    def pool(self, cohort: Cohort, *more: Array) -> tuple[Array, Array]:
+        """Sums and weights of the clusters, and of more maps, at every visit of a cohort."""
+        columns = self.responsibilities_ * self.internal_.known[:, None]
+        with one_thread_per_product():
+            return self.products(cohort).pool(np.column_stack([columns, *more]))
+
+    def _preprocess(self, cohort: Cohort) -> Cohort:
+        """Learn the preprocessing and apply it; its warnings are kept with the model."""
+        self.preprocessing_ = None
+        if self.preprocessing is None:
+            return cohort
+        self.preprocessing_ = clone(self.preprocessing)
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always", BraindiveWarning)
+            cohort = self.preprocessing_.fit_transform(cohort)
+        for warning in heard:
+            self._say(warning.category, str(warning.message), stacklevel=4)
+        return cohort
+
+    def _keep(
+        self,
+        cohort: Cohort,
+        outcome: Outcome,
+        regions: np.ndarray[Any, Any] | None,
+        controls: BoolArray | None,
+    ) -> None:
+        """Set the fitted attributes."""
+        monitor, timeline = outcome.monitor, outcome.problem.timeline
+        results = put_in_order(outcome, controls)
+        self._internal, scale = results.internal, results.internal.scale
+        found = self._internal.parameters
+        self.responsibilities_ = results.responsibilities
         self.labels_ = self.responsibilities_.argmax(axis=1)
-        self.trajectories_ = found.trajectories.rescored(centre, spread).revalued(
-            unit.offset, unit.scale
-        )
-        self.noise_ = found.noise * unit.scale
+        self.trajectories_ = scale.curves(found.trajectories)
+        self.noise_ = scale.value_errors(found.noise)
         self.subjects_ = cohort.subject_ids
-        self.speeds_, self.shifts_, _ = _to_user(
-            timeline, found.speeds, found.shifts, centre, spread
-        )
+        self.speeds_, self.shifts_, _ = scale.stages(timeline, found.speeds, found.shifts)
         self.scores_ = np.empty(cohort.n_visits)
-        self.scores_[cohort.canonical_order] = (scores - centre) / spread
+        self.scores_[cohort.canonical_order] = results.scores
         self.spatial_strength_ = float(found.strength or 0.0)
-        names = np.arange(len(order)) if self.cluster_names_ is None else self.cluster_names_
-        self.cluster_names_ = names[order] if self.assignments is not None else names
+        self.cluster_names_ = np.arange(len(results.order))
+        if regions is not None:
+            self.cluster_names_ = regions[results.order]
         self.objective_ = np.array(monitor.objectives)
         self.n_iter_ = monitor.n_iter
         self.stop_reason_ = monitor.reason
@@ -547,129 +556,30 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self.n_vertices_ = cohort.n_vertices
         self.space_ = cohort.space
         self.visits_ = cohort.table.assign(subject=cohort.subjects, time=cohort.times)
-
-        assert state.log_densities is not None
-        n_measured = float(problem.measurements.counts.sum())
-        evidence = (
-            np.sum(problem.fixed * state.log_densities)
-            if problem.fixed is not None
-            else log_evidence(state.log_densities).sum()
-        )
-        self.log_likelihood_ = float(evidence) - n_measured * float(np.log(unit.scale))
-        n_parameters = 5 * len(order) + (2 * cohort.n_subjects if self.staging else 0) + 1
-        self.aic_ = 2 * n_parameters - 2 * self.log_likelihood_
-        self.bic_ = n_parameters * float(np.log(n_measured)) - 2 * self.log_likelihood_
+        judged = criteria_of(outcome, scale)
+        self.log_likelihood_ = judged.log_likelihood
+        self.aic_, self.bic_ = judged.aic, judged.bic
 
     def _learn(self, cohort: Cohort, summary: tuple[Array, Array, Array]) -> None:
-        """Learn from the training cohort what staging and prediction need beyond the EM.
-
-        To learn how to predict, everybody is staged without the last visit, and what comes true of
-        it is seen.
-        """
-        fitted, training = self._internal, self._internal.training
-        self._learnt_placing, self._learnt_personal = None, None
+        """Learn from the training cohort what staging and prediction need beyond the EM."""
+        found, training = self.internal_, self.internal_.training
+        self._marginal: Placing | None = None
+        self._personal: PersonalModel | None = None
         if self.staging:
-            self._learnt_placing = Placing.learn(training, fitted.parameters, fitted.priors)
-        if not self.personal:
-            return
-        order, numbers = cohort.canonical_order, cohort.visit_numbers
-        index, times = cohort.subject_index[order], cohort.times[order]
-        early = numbers[order] < np.maximum(np.bincount(index)[index] - 1, 1)
-        timeline = Timeline.from_times(index[early], times[early], training.timeline.unit)
-        course = self._course(timeline, (training.sums[early], training.weights[early]))
-        with one_thread_per_product():
-            self._learnt_personal = learn_personal(
-                self._measurements(cohort, summary),
+            self._marginal = Placing.learn(training, found.parameters, found.priors)
+        if self.personal:
+            self._personal = learn_personal(
+                self.products(cohort, summary),
                 self.responsibilities_,
                 training.timeline,
-                course(index, times),
+                foresee(self.stager(), training),
             )
 
-    @property
-    def _placing(self) -> Placing:
-        """How subjects are placed."""
-        if self._learnt_placing is None:
-            raise ParameterError("this model has staging=False, so that nobody is staged by it.")
-        return self._learnt_placing
-
-    @property
-    def _personal(self) -> PersonalModel:
-        """How people's own deviations persist."""
-        if self._learnt_personal is None:
-            raise ParameterError(
-                "this model was fitted with personal=False; fit it with personal=True, or ask for "
-                "predict(..., personal=False)."
-            )
-        return self._learnt_personal
-
-    def _course(
-        self, timeline: Timeline, pooled: tuple[Array, Array]
-    ) -> Callable[[IntArray, Array], Course]:
-        """Where subjects are at other times, in internal units, from pooled measurements."""
-        if self.staging:
-            placed = self._placing.place(timeline, *pooled)
-            speeds, shifts = placed.speeds, placed.shifts
-            curves = self._placing.trajectories
-        else:
-            speeds, shifts = np.ones(timeline.n_subjects), timeline.centres / timeline.unit
-            curves = self._internal.parameters.trajectories
-        return partial(Course.of, curves.evaluate, timeline, speeds, shifts)
-
-    def _measurements(
-        self, cohort: Cohort, summary: tuple[Array, Array, Array] | None = None
-    ) -> Measurements:
-        """Products of the values of a prepared cohort, in the unit of the fit."""
-        found = cohort.measurements(
-            self.n_jobs, self._internal.unit, memory=check_memory(self.memory), summary=summary
-        )
-        return cast(Measurements, found)
-
-    def _place(self, cohort: Cohort) -> Placed:
-        """Where the subjects of a prepared cohort are, in internal units."""
-        timeline = _timeline(cohort, self._internal.time_unit)
-        return self._placing.place(timeline, *self._pool(cohort))
-
-    def _pool(self, cohort: Cohort, *more: Array) -> tuple[Array, Array]:
-        """Sums and weights of the clusters, and of more maps, at every visit of a cohort."""
-        columns = self.responsibilities_ * self._internal.known[:, None]
-        with one_thread_per_product():
-            return self._measurements(cohort).pool(np.column_stack([columns, *more]))
-
-    def _published_curves(self, history: Cohort, subjects: IntArray, times: Array) -> Array:
-        """Curves at other times of subjects, staged by the published objective, (n, n_clusters)."""
-        fitted = self._internal
-        timeline = _timeline(history, fitted.time_unit)
-        curves = fitted.parameters.trajectories
-        if not self.staging:
-            return curves.evaluate(times / timeline.unit)
-        problem = StageProblem(
-            PooledMeans.from_sums(*self._pool(history)),
-            timeline,
-            curves,
-            fitted.parameters.noise,
-            fitted.priors.speed,
-            fitted.priors.shift,
-        )
-        speeds, shifts = find_stages(problem, fitted.parameters.shifts)
-        away = (times - timeline.centres[subjects]) / timeline.unit
-        return curves.evaluate(speeds[subjects] * away + shifts[subjects])
-
-    def _reference(self, cohort: Cohort, scores: Array) -> BoolArray:
-        """Visits whose scores get mean 0 and spread 1: controls', or everybody's without them."""
-        if cohort.controls is not None:
-            controls = cohort.controls[cohort.canonical_order]
-            if controls.sum() > 1 and np.std(scores[controls]) > 0:
-                return controls
-        return np.ones(len(scores), dtype=bool)
-
-    def _prepare(self, cohort: Cohort) -> Cohort:
-        """Apply the preprocessing that was learnt in training."""
-        return cohort if self.preprocessing_ is None else self.preprocessing_.transform(cohort)
-
-    def _check_new(self, cohort: Cohort) -> Cohort:
+    def _check_new(self, cohort: Cohort) -> None:
+        """Refuse a cohort that the model cannot have to do with."""
+        check_cohort(cohort)
         if not hasattr(self, "_internal"):
             raise NotFittedError("this DIVE is not fitted yet; call fit(cohort) first.")
-        cohort = check_cohort(cohort)
         prepared = self.preprocessing_
         n_vertices = self.n_vertices_ if prepared is None else prepared.n_vertices_in_
         if cohort.n_vertices != n_vertices:
@@ -677,7 +587,6 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                 f"the model was fitted on {n_vertices} vertices, but this cohort has "
                 f"{cohort.n_vertices}; use maps of the same space."
             )
-        return cohort
 
     def _say(self, category: type[Warning], message: str, stacklevel: int) -> None:
         """Warn, and keep the warning with the model."""
@@ -685,48 +594,18 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         warnings.warn(message, category, stacklevel=stacklevel)
 
 
-def load_model(path: str | os.PathLike[str]) -> DIVE:
-    """Load a fitted model.
-
-    Parameters
-    ----------
-    path : path
-        File that `DIVE.save` wrote. Reading it never runs code from it.
-
-    Returns
-    -------
-    DIVE
-
-    Examples
-    --------
-    >>> import braindive as bd
-    >>> bd.load_model("nowhere.dive")
-    Traceback (most recent call last):
-    braindive.errors.ModelFileError: there is no file nowhere.dive.
-    """
-    parameters, fitted = read_model(path)
-    try:
-        model = DIVE(**parameters)
-        model._internal = Internal(**fitted.pop("_internal"))
-        model._learnt_placing = fitted.pop("_placing", None)
-        model._learnt_personal = fitted.pop("_personal", None)
-    except TypeError as error:
-        raise ModelFileError(f"{path} does not hold a usable model ({error}).") from error
-    for name, value in fitted.items():
-        setattr(model, name, value)
-    return model
-
-
-def _timeline(cohort: Cohort, unit: float | None = None) -> Timeline:
+def timeline_of(cohort: Cohort, unit: float | None = None) -> Timeline:
+    """Visits of a cohort in canonical order on the internal time axis."""
     order = cohort.canonical_order
     return Timeline.from_times(cohort.subject_index[order], cohort.times[order], unit)
 
 
-def _to_user(
-    timeline: Timeline, speeds: Array, shifts: Array, centre: float, spread: float
-) -> tuple[Array, Array, Array]:
-    """Speeds, shifts and first scores for the user's time and standard scores."""
-    user_speeds = speeds / (timeline.unit * spread)
-    at_centre = (shifts - centre) / spread
-    first = (timeline.scores(speeds, shifts)[timeline.starts] - centre) / spread
-    return user_speeds, at_centre - user_speeds * timeline.centres, first
+def _rows_of(subjects: np.ndarray[Any, Any], known: Cohort) -> IntArray:
+    """Position of each visit's subject among the known subjects."""
+    position = {subject: i for i, subject in enumerate(known.subject_ids)}
+    unknown = [subject for subject in subjects if subject not in position]
+    if unknown:
+        raise CohortError(
+            f"no history for subject {unknown[0]!r} ({len(unknown)} visits); leave them out."
+        )
+    return np.array([position[subject] for subject in subjects])

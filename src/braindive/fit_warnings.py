@@ -16,7 +16,7 @@ _ADVICE = {
 }
 
 
-def doubts_about(outcome: Outcome, responsibilities: Array) -> Iterator[tuple[type[Warning], str]]:
+def warnings_of(outcome: Outcome, responsibilities: Array) -> Iterator[tuple[type[Warning], str]]:
     """Warnings that a fit deserves, one by one.
 
     Parameters

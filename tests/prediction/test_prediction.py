@@ -221,8 +221,8 @@ def test_offsets_learnt_from_enough_people_predict_as_well(monkeypatch, missing)
         model = bd.DIVE(3, random_state=0).fit(train)
         errors.append(np.nanstd(late.values - model.predict(late, history=early)))
         everyone = np.nanmean(train.values, axis=0)
-        unit = model._internal.unit
-        np.testing.assert_allclose(unit.offset + unit.scale * model._personal.means, everyone)
+        unit = model.internal_.unit
+        np.testing.assert_allclose(unit.offset + unit.scale * model.personal_.means, everyone)
     assert errors[0] != errors[1]
     assert errors[1] < 1.02 * errors[0]
 

@@ -180,7 +180,7 @@ def test_intervals_cover_when_noise_is_correlated(part):
 
 def test_intervals_that_take_vertices_for_independent_do_not_cover(correlated):
     model = correlated[0]
-    learnt = model._placing
+    learnt = model.marginal_
     independent = Covariance.independent(learnt.covariance.weights, learnt.noise)
     ratio = np.diag(learnt.covariance.within) / np.diag(independent.within)
     errors, spread = errors_of_scores(correlated, "new")
@@ -321,7 +321,7 @@ def test_staging_learnt_from_enough_subjects_is_nearly_that_of_all(correlated, m
     assert np.corrcoef(both[0]["score"], both[1]["score"])[0, 1] > 0.99
     ratio = np.median(both[1]["score_se"] / both[0]["score_se"])
     assert 0.9 < ratio < 1.3
-    assert len(fewer._placing.known_shifts) == train.n_subjects
+    assert len(fewer.marginal_.known_shifts) == train.n_subjects
 
 
 def test_leap_reaches_the_limit_of_updates_that_slow_down():

@@ -149,6 +149,11 @@ class Cohort:
         return len(self.subject_ids)
 
     @property
+    def dtype(self) -> np.dtype[np.floating]:
+        """Precision of the values."""
+        return np.dtype(self._stored.dtype)
+
+    @property
     def has_missing(self) -> bool:
         """Whether any measurement is NaN."""
         return self._has_missing

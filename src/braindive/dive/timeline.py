@@ -60,6 +60,11 @@ class Timeline:
         """Number of subjects."""
         return len(self.centres)
 
+    @property
+    def years(self) -> Array:
+        """Time of every visit in the user's unit."""
+        return self.centres[self.subject_of_visit] + self.unit * self.times
+
     @cached_property
     def starts(self) -> IntArray:
         """Index of the first visit of each subject."""

@@ -12,7 +12,7 @@ from braindive.arrays import Array
 from braindive.cluster_names import display_names
 from braindive.cohort import Cohort
 from braindive.errors import ParameterError
-from braindive.estimator import DIVE
+from braindive.estimator import DIVE, timeline_of
 from braindive.staging.covariance import CorrelatedStageProblem
 from braindive.staging.marginal import StagePosterior
 from braindive.values.measurements import one_thread_per_product
@@ -93,17 +93,19 @@ def goodness_of_fit(model: DIVE, cohort: Cohort) -> GoodnessOfFit:
     >>> bool(found.explained_variance > 0.3)
     True
     """
-    cohort = model._prepare(model._check_new(cohort))
+    cohort = model.prepare(cohort)
     if not model.staging:
         raise ParameterError(
             "goodness_of_fit needs a model with staging; this one has staging=False."
         )
-    staged, fitted = model._place(cohort), model._internal
+    fitted = model.internal_
+    timeline = timeline_of(cohort, fitted.time_unit)
+    staged = model.marginal_.place(timeline, *model.pool(cohort))
     problem, speeds, shifts = staged.problem, staged.speeds, staged.shifts
     scores = staged.timeline.scores(speeds, shifts)
     with one_thread_per_product():
         measurements = cohort.measurements(model.n_jobs, fitted.unit)
-        curves = model._placing.trajectories.evaluate(scores)
+        curves = model.marginal_.trajectories.evaluate(scores)
         distances = measurements.project(curves)
         known = model.responsibilities_ * fitted.known[:, None]
         squares = measurements.sum_residuals(curves, known, 2)
@@ -252,7 +254,7 @@ def _visits(
 
 def _warnings(model: DIVE, names: list[str], posterior: StagePosterior, scores: Array) -> list[str]:
     found = []
-    fitted = model._internal
+    fitted = model.internal_
     prior = fitted.priors.speed
     prior_sd = np.sqrt(prior.shape) / prior.rate
     informed = float(np.median(posterior.standard_errors()[:, 0])) / prior_sd
@@ -262,7 +264,7 @@ def _warnings(model: DIVE, names: list[str], posterior: StagePosterior, scores: 
             "its spread): follow-up is too short to tell a fast person from one who is further on. "
             "Compare scores, not speeds or shifts."
         )
-    curves = model._placing.trajectories
+    curves = model.marginal_.trajectories
     inside = curves.evaluate(np.quantile(scores, _BULK))
     shown = np.abs(inside[1] - inside[0]) / np.maximum(np.abs(curves.amplitude), 1e-300)
     found += [

@@ -129,7 +129,7 @@ def names_of(model: Any) -> list[str]:
 
 def known_vertices(model: Any) -> BoolArray:
     """Return the vertices that belong to clusters; others had no data or were left out."""
-    known: BoolArray = model._internal.known
+    known: BoolArray = model.internal_.known
     return known
 
 

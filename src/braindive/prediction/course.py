@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from braindive.arrays import Array, IntArray
 from braindive.dive.timeline import Timeline
+from braindive.dive.trajectories import Trajectories
+from braindive.staging.placing import Training
+from braindive.staging.stagers import Stager, Stages
 
 
 @dataclass(frozen=True)
@@ -35,34 +37,32 @@ class Course:
 
     @classmethod
     def of(
-        cls,
-        evaluate: Callable[[Array], Array],
-        history: Timeline,
-        speeds: Array,
-        shifts: Array,
-        subjects: IntArray,
-        years: Array,
+        cls, trajectories: Trajectories, stages: Stages, subjects: IntArray, years: Array
     ) -> Course:
         """Follow subjects of a history to other times.
 
         Parameters
         ----------
-        evaluate : callable
-            From internal scores (n,) to curves (n, n_clusters).
-        history : Timeline
-            What the stages are known from.
-        speeds, shifts : (n_subjects,)
-            Internal stages from the history.
+        trajectories : Trajectories
+            Of the clusters.
+        stages : Stages
+            Where the subjects are, as known from the history.
         subjects : (n_visits,) int
             Subject in the history of each visit to follow.
         years : (n_visits,)
             Its time in the user's unit.
         """
+        history, speeds, shifts = stages.timeline, stages.speeds, stages.shifts
         times = (years - history.centres[subjects]) / history.unit
-        levels = evaluate(shifts)[subjects]
-        changes = evaluate(speeds[subjects] * times + shifts[subjects]) - levels
+        levels = trajectories.evaluate(shifts)[subjects]
+        scores = speeds[subjects] * times + shifts[subjects]
+        changes = trajectories.evaluate(scores) - levels
         since = times - history.times[history.starts][subjects]
         return cls(subjects, levels, changes, times, since)
+
+    def curves(self) -> Array:
+        """Curves at the visits, (n_visits, n_clusters)."""
+        return self.levels + self.changes
 
     def select(self, visits: IntArray) -> Course:
         """Course of some of the visits, of the same history."""
@@ -85,3 +85,25 @@ class Course:
         columns[1, :, :-1] = self.changes
         columns[2, :, -1] = self.times
         return columns - centres
+
+
+def foresee(stager: Stager, training: Training) -> Course:
+    """Course of all training visits as seen from all but each subject's last visit.
+
+    To learn how to predict, everybody is staged without the last visit, and what comes true of it
+    is seen. Who was seen once is staged from that visit.
+
+    Parameters
+    ----------
+    stager : Stager
+        Places the subjects.
+    training : Training
+        Their visits and pooled measurements.
+    """
+    timeline = training.timeline
+    index, years = timeline.subject_of_visit, timeline.years
+    number = np.arange(len(index)) - timeline.starts[index]
+    early = number < np.maximum(timeline.n_visits_of_subject[index] - 1, 1)
+    history = Timeline.from_times(index[early], years[early], timeline.unit)
+    stages = stager.place(history, training.sums[early], training.weights[early])
+    return Course.of(stager.trajectories, stages, index, years)

@@ -22,6 +22,7 @@ from braindive.dive.trajectories import Box, Trajectories
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance, is_unlike
 from braindive.staging.influence import CurveUncertainty
 from braindive.staging.marginal import StagePosterior, integrate, refine
+from braindive.staging.stagers import Stages
 
 # Of more subjects, curves and covariances hardly become better known.
 _ENOUGH_SUBJECTS = 1000
@@ -51,12 +52,9 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Placed:
+class Placed(Stages):
     """Expected speeds and shifts of some subjects, in internal units, and what is behind them."""
 
-    timeline: Timeline
-    speeds: Array
-    shifts: Array
     problem: CorrelatedStageProblem
     posterior: StagePosterior
 
@@ -154,11 +152,13 @@ class Placing:
         return Placed(timeline, *posterior.mean(), problem, posterior)
 
     def errors(self, placed: Placed) -> Array:
-        """Standard errors of speed, shift and first score in the user's units, (n_subjects, 3)."""
+        """Standard errors of speed, shift at time 0 and first score, (n_subjects, 3).
+
+        In internal units, like `StagePosterior.standard_errors`.
+        """
         own = placed.posterior.standard_errors()
         curves = self.doubt.variances(placed.problem, placed.posterior, self.centre, self.spread)
-        errors = np.hypot(own, np.sqrt(curves))
-        return np.asarray(errors / (self.spread * np.array([placed.timeline.unit, 1.0, 1.0])))
+        return np.hypot(own, np.sqrt(curves))
 
     def is_outside(self, placed: Placed, errors: Array) -> BoolArray:
         """Where a stage should not be relied upon.
@@ -168,5 +168,5 @@ class Placing:
         """
         scores = placed.timeline.scores(placed.speeds, placed.shifts)[placed.timeline.starts]
         beyond = (scores < self.known_scores.min()) | (scores > self.known_scores.max())
-        vague = errors[:, 2] * self.spread > np.std(self.known_scores)
+        vague = errors[:, 2] > np.std(self.known_scores)
         return np.asarray(beyond | vague | is_unlike(placed.problem, placed.speeds, placed.shifts))

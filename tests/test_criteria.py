@@ -1,0 +1,31 @@
+"""AIC, BIC and log-likelihood against their definitions."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import braindive as bd
+
+
+@pytest.mark.parametrize("staging", [True, False])
+def test_criteria_follow_their_definitions(cohort, staging):
+    model = bd.DIVE(3, staging=staging, personal=False, random_state=0).fit(cohort)
+    curves = model.trajectories_.evaluate(model.scores_)
+    density = np.stack(
+        [norm.logpdf(cohort.values, curves[:, [k]], model.noise_[k]).sum(axis=0) for k in range(3)],
+        axis=1,
+    )
+    expected = float(np.log(np.exp(density - density.max(1)[:, None]).mean(1)).sum())
+    expected += float(density.max(1).sum())
+    assert model.log_likelihood_ == pytest.approx(expected, rel=1e-9)
+    n_parameters = 5 * 3 + 1 + (2 * cohort.n_subjects if staging else 0)
+    assert model.aic_ == pytest.approx(2 * n_parameters - 2 * expected, rel=1e-9)
+    n = cohort.values.size
+    assert model.bic_ == pytest.approx(n_parameters * np.log(n) - 2 * expected, rel=1e-9)
+
+
+def test_fixed_clusters_have_the_likelihood_of_their_own_curve(cohort, simulation):
+    model = bd.roi_model(simulation.truth.labels, personal=False).fit(cohort)
+    curves = model.trajectories_.evaluate(model.scores_)[:, model.labels_]
+    expected = norm.logpdf(cohort.values, curves, model.noise_[model.labels_]).sum()
+    assert model.log_likelihood_ == pytest.approx(float(expected), rel=1e-9)
