@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from braindive.dive.timeline import Timeline
 from braindive.dive.trajectories import Trajectories
@@ -73,6 +74,8 @@ def test_errors_scale_like_the_spread_of_what_they_belong_to(timeline, rng):
     np.testing.assert_allclose(SCALE.stage_errors(internal), found, rtol=1e-9)
 
 
-def test_densities_of_a_stretched_unit_are_lower():
-    # A normal density in a unit 0.4 times as large: log N(x; s) = log N(x / 0.4; s / 0.4) - log 0.4.
-    assert SCALE.log_densities(-3.0, 2.0) == pytest.approx(-3.0 - 2 * np.log(0.4))
+def test_densities_are_those_of_the_user_s_unit(rng):
+    values = rng.normal(2.5, 0.3, size=4)
+    internal = norm.logpdf(SCALE.internal_values(values), 0.1, 0.7).sum()
+    expected = norm.logpdf(values, SCALE.values(0.1), SCALE.value_errors(0.7)).sum()
+    assert float(SCALE.log_densities(internal, 4)) == pytest.approx(expected)
