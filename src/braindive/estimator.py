@@ -114,7 +114,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         are in its unit.
     personal : bool, default True
         Whether to learn how people's own deviations from the course persist, for `predict`;
-        without, a fit takes about half the time, and `predict` gives the curves alone.
+        without, a fit takes about half the time, and `predict` has to be asked for the curves
+        alone (`personal=False`).
     n_jobs : int, optional
         Threads; all cores by default. Does not change the result.
     memory : str or int, optional
@@ -290,8 +291,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
     def stage(self, cohort: Cohort) -> pd.DataFrame:
         """Place subjects, seen before or not, on the disease's course.
 
-        Expected stages given that the noise of vertices is correlated and that people differ for
-        good from the curve of their stage; both are learnt from the training cohort. Where noise
+        Expected stages given that the noise of vertices is correlated and that people differ
+        persistently from the curve of their stage; both are learnt from the training cohort. Where noise
         is smooth over the brain these are better than the EM's own `scores_`.
 
         Parameters
