@@ -39,7 +39,10 @@ def test_every_module_is_listed_once(tree):
             listed.append(f"{name}__init__.py")
         else:
             listed.append(folder + name if indent else name)
-    assert sorted([*listed, "__init__.py"]) == sorted(modules)
+    missing, extra = modules - {*listed, "__init__.py"}, set(listed) - modules
+    assert len(listed) == len(set(listed))
+    assert not missing, f"name {sorted(missing)} in the import contract of pyproject.toml"
+    assert not extra, f"{sorted(extra)} do not exist; run `python docs/tree.py --write`"
 
 
 def test_floors_are_in_the_order_of_the_import_contract(tree):
