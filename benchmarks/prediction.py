@@ -5,7 +5,8 @@
 
 `offsets` uses simulated cohorts with lasting personal offsets of growing size. `fields` uses the
 visual fields of LEI-SFD (Turpin et al. 2026) in a folder of the user's own: `reliable.csv` to
-learn and predict from, split by person.
+learn and predict from, split by person. They are semi-synthetic: real last visits and real rates
+of change, simulated noise.
 """
 
 from __future__ import annotations

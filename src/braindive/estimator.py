@@ -88,7 +88,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         are in its unit.
     personal : bool, default True
         Whether to learn how people's own deviations from the course persist, for `predict`;
-        without, a fit takes about half the time, and `predict` gives the curves alone.
+        without, a fit takes about half the time, and `predict` has to be asked for the curves
+        alone (`personal=False`).
     n_jobs : int, optional
         Threads; all cores by default. Does not change the result.
     memory : str or int, optional

@@ -1,4 +1,4 @@
-"""Which places belong to which cluster, where there is no brain to draw them on."""
+"""Which vertices belong to which cluster, where there is no brain to draw them on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LINE = 0.115
 
 
 def draw_members(model: Any) -> Figure:
-    """Draw the probabilities of each place as a bar, from the earliest cluster to the latest.
+    """Draw the probabilities of each vertex as a bar, from the earliest cluster to the latest.
 
     Regions have their names beside them. The axes have one container of bars for each cluster.
     """

@@ -1,6 +1,6 @@
 """How the pooled residuals vary together, learnt from the residuals themselves.
 
-The noise of neighbouring vertices is correlated, and people differ for good from the curve of
+The noise of neighbouring vertices is correlated, and people differ persistently from the curve of
 their stage, so a mean over w vertices is known much less well than sigma / sqrt(w). The residual
 of visit j of subject i is modelled as u_i + e_ij with u_i ~ N(0, B) and e_ij ~ N(0, E), both
 K x K; `marginal` learns them.
