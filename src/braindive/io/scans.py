@@ -18,13 +18,11 @@ from braindive.io.paths import OutsideError, resolve_inside
 from braindive.io.problems import Problems
 from braindive.io.spaces import CORTEX
 from braindive.space import Space, Surface, Volume
+from braindive.space.fsaverage import FAMILY
 
+# Sizes by which people know a mesh: one hemisphere of fsaverage's family, or fsLR-32k.
 _MESHES = {
-    642: "fsaverage3",
-    2562: "fsaverage4",
-    10242: "fsaverage5",
-    40962: "fsaverage6",
-    163842: "fsaverage",
+    **FAMILY,
     32492: "one hemisphere of fsLR-32k",
     64984: "both hemispheres of fsLR-32k",
 }

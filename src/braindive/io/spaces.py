@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +14,14 @@ from nibabel.freesurfer.io import read_geometry, read_label
 
 from braindive.arrays import Array, BoolArray, IntArray
 from braindive.errors import ParameterError
+from braindive.io.paths import PathLike
 from braindive.io.sides import UNREADABLE, declared_side, side_of_name
 from braindive.space.base import Space
+from braindive.space.fsaverage import BUILT_IN, fsaverage5
 from braindive.space.regions import Regions
 from braindive.space.surface import Hemisphere, Side, Surface
 from braindive.space.volume import Volume
 
-PathLike = str | os.PathLike[str]
-
-_BUILT_IN: dict[str, tuple[Side, ...]] = {
-    "fsaverage5": ("left", "right"),
-    "fsaverage5-left": ("left",),
-    "fsaverage5-right": ("right",),
-}
 _BY_FILE = {
     "fsaverage": "the folder of the subject, for example $SUBJECTS_DIR/fsaverage",
     "fsaverage6": "the folder of the subject, for example $SUBJECTS_DIR/fsaverage6",
@@ -81,8 +74,8 @@ def load_space(
     """
     if isinstance(spec, Space):
         space = spec
-    elif isinstance(spec, str) and spec in _BUILT_IN:
-        space = _fsaverage5(_BUILT_IN[spec], spec)
+    elif isinstance(spec, str) and spec in BUILT_IN:
+        space = fsaverage5(spec)
     else:
         space = _from_files(_as_paths(spec), neighbourhood)
     if mask is None:
@@ -90,18 +83,6 @@ def load_space(
     if not isinstance(space, Surface):
         raise ParameterError(f"mask is for surfaces; the {space.kind} {space.name!r} has its own.")
     return _masked(space, _as_paths(mask))
-
-
-@cache
-def _fsaverage5(sides: tuple[Side, ...], name: str) -> Surface:
-    folder = files("nilearn.datasets") / "data" / "fsaverage5"
-    return Surface(
-        name,
-        tuple(
-            Hemisphere(side, *_read_mesh(Path(str(folder / f"sphere_{side}.gii.gz"))))
-            for side in sides
-        ),
-    )
 
 
 def _as_paths(spec: PathLike | Sequence[PathLike]) -> list[Path]:
@@ -123,7 +104,7 @@ def _existing(text: str) -> Path:
         return path
     if text in _BY_FILE:
         raise ParameterError(f"{text} does not come with nilearn; instead give {_BY_FILE[text]}.")
-    names = ", ".join([*_BUILT_IN, *_BY_FILE])
+    names = ", ".join([*BUILT_IN, *_BY_FILE])
     raise ParameterError(f"there is no space and no file {text!r}; give a path, or one of {names}.")
 
 
