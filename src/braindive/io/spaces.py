@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import nibabel as nib
 import numpy as np
 import pandas as pd
-from nibabel.freesurfer.io import read_geometry, read_label
 
 from braindive.arrays import Array, BoolArray, IntArray
 from braindive.errors import ParameterError
+from braindive.io.formats.base import UNREADABLE, Format
+from braindive.io.formats.registry import FORMATS, declared_side, find_format, find_function
 from braindive.io.paths import PathLike
-from braindive.io.sides import UNREADABLE, declared_side, side_of_name
+from braindive.io.sides import side_of_name
 from braindive.space.base import Space
 from braindive.space.fsaverage import BUILT_IN, fsaverage5
 from braindive.space.regions import Regions
@@ -29,10 +28,6 @@ _BY_FILE = {
         "the two surfaces, for example "
         "tpl-fsLR_den-32k_hemi-L_sphere.surf.gii,tpl-fsLR_den-32k_hemi-R_sphere.surf.gii"
     ),
-}
-CORTEX: dict[str, Side] = {
-    "CIFTI_STRUCTURE_CORTEX_LEFT": "left",
-    "CIFTI_STRUCTURE_CORTEX_RIGHT": "right",
 }
 
 
@@ -116,7 +111,7 @@ def _from_files(paths: list[Path], neighbourhood: int) -> Space:
             return _subject_surface(first)
         if name.endswith((".tsv", ".csv")):
             return _read_regions(first)
-        if name.endswith((".nii", ".nii.gz", ".mgz")):
+        if any(name.endswith(known.volume_suffixes) for known in FORMATS.values()):
             return _read_volume(first, neighbourhood)
     default: tuple[Side, ...] = ("left", "right")
     parts = []
@@ -143,13 +138,7 @@ def _subject_surface(folder: Path) -> Surface:
 
 def _read_mesh(path: Path) -> tuple[Array, IntArray]:
     try:
-        if path.name.endswith((".gii", ".gii.gz")):
-            image: Any = nib.load(path)
-            points, triangles = image.agg_data(("pointset", "triangle"))
-            if not isinstance(points, np.ndarray) or not isinstance(triangles, np.ndarray):
-                raise ValueError("it has no points and triangles")
-        else:
-            points, triangles = read_geometry(path)  # type: ignore[no-untyped-call]
+        points, triangles = find_function(path, "read_mesh")(path)
     except UNREADABLE as error:
         raise ParameterError(f"{path} cannot be read as a surface: {error}.") from None
     return points, triangles
@@ -157,13 +146,14 @@ def _read_mesh(path: Path) -> tuple[Array, IntArray]:
 
 def _read_volume(path: Path, neighbourhood: int) -> Volume:
     try:
-        image = nib.load(path)
-        data = np.asarray(image.dataobj)  # type: ignore[attr-defined]
-        affine = image.affine  # type: ignore[attr-defined]
-    except (*UNREADABLE, AttributeError) as error:
+        found = find_function(path, "read_mask")(path)
+        if found.affine is None:
+            raise ValueError("it is not an image of voxels")
+    except UNREADABLE as error:
         raise ParameterError(f"{path} cannot be read as a mask: {error}.") from None
+    data = found.numbers
     data = data[..., 0] if data.ndim == 4 and data.shape[3] == 1 else data
-    return Volume(path.name, np.nan_to_num(data) != 0, affine, neighbourhood)
+    return Volume(path.name, np.nan_to_num(data) != 0, found.affine, neighbourhood)
 
 
 def _read_regions(path: Path) -> Regions:
@@ -187,8 +177,9 @@ def _read_regions(path: Path) -> Regions:
 
 
 def _masked(space: Surface, paths: list[Path]) -> Surface:
-    if len(paths) == 1 and paths[0].name.endswith(".nii"):
-        masks = _cifti_masks(paths[0], space)
+    of_both = find_format(paths[0], "read_hemispheres") if len(paths) == 1 else None
+    if of_both is not None:
+        masks = _read_masks(paths[0], space, of_both)
     elif len(paths) != len(space.hemispheres):
         raise ParameterError(
             f"{space.name!r} has {len(space.hemispheres)} hemisphere(s); give a mask for each, "
@@ -209,35 +200,33 @@ def _masked(space: Surface, paths: list[Path]) -> Surface:
 
 def _read_mask(path: Path, part: Hemisphere) -> BoolArray:
     try:
-        if path.suffix == ".label":
-            vertices = read_label(path)  # type: ignore[no-untyped-call]
+        read_vertices = find_function(path, "read_vertices")
+        if read_vertices is not None:
+            vertices = read_vertices(path)
             if vertices.max(initial=0) >= part.n_mesh:
                 raise ValueError(f"it names vertex {vertices.max()} of a mesh of {part.n_mesh}")
             mask = np.zeros(part.n_mesh, dtype=bool)
             mask[vertices] = True
             return mask
-        image: Any = nib.load(path)
-        is_gifti = hasattr(image, "darrays")
-        data = image.darrays[0].data if is_gifti else np.asarray(image.dataobj)
+        numbers = find_function(path, "read_mask")(path).numbers
     except (*UNREADABLE, AttributeError) as error:
         raise ParameterError(f"{path} cannot be read as a mask: {error}.") from None
-    measured: BoolArray = np.nan_to_num(np.ravel(data, order="F")) != 0
+    measured: BoolArray = np.nan_to_num(np.ravel(numbers, order="F")) != 0
     return measured
 
 
-def _cifti_masks(path: Path, space: Surface) -> list[BoolArray]:
+def _read_masks(path: Path, space: Surface, known: Format) -> list[BoolArray]:
+    """Masks of all hemispheres from one file."""
+    assert known.read_hemispheres is not None
     try:
-        header: Any = nib.load(path).header
-        axis = header.get_axis(1)
-        models = {CORTEX.get(name): model for name, _, model in axis.iter_structures()}
+        held = known.read_hemispheres(path)
     except (*UNREADABLE, AttributeError) as error:
-        raise ParameterError(f"{path} cannot be read as CIFTI: {error}.") from None
+        raise ParameterError(f"{path} cannot be read as {known.name.upper()}: {error}.") from None
     masks = []
     for part in space.hemispheres:
+        if held.n_mesh.get(part.side, part.n_mesh) != part.n_mesh:
+            raise ParameterError(f"{path} is of another mesh than {space.name!r}.")
         mask = np.zeros(part.n_mesh, dtype=bool)
-        if part.side in models:
-            if models[part.side].nvertices.popitem()[1] != part.n_mesh:
-                raise ParameterError(f"{path} is of another mesh than {space.name!r}.")
-            mask[models[part.side].vertex] = True
+        mask[held.vertices.get(part.side, [])] = True
         masks.append(mask)
     return masks
