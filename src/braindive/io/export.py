@@ -93,9 +93,10 @@ def _check_format(name: str, cohort: Cohort) -> Writer | None:
     kind = "regions" if cohort.space is None else cohort.space.kind
     if kind not in writers[name].scans:
         held = writers[name].scans[0].removesuffix("s") + "s"
+        what = kind if kind == "regions" else f"a {kind}"
         able = [n for n, writer in writers.items() if kind in writer.scans]
         raise ParameterError(
-            f"{name.upper()} holds {held}; write a {kind} as {', '.join(reversed(able))} or "
+            f"{name.upper()} holds {held}; write {what} as {', '.join(reversed(able))} or "
             f"{TABLE.name}."
         )
     return writers[name]
