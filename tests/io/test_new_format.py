@@ -5,15 +5,10 @@ import pandas as pd
 import pytest
 
 import braindive as bd
-from braindive.io.formats.base import (
-    Format,
-    LabelFile,
-    MapFile,
-    UnreadableError,
-    Writer,
-    sides_told,
-)
+from braindive.io.formats.base import Format, Writer
+from braindive.io.formats.contents import LabelFile, MapFile, UnreadableError
 from braindive.io.formats.registry import FORMATS, open_map, read_frames
+from braindive.io.sides import sides_told
 
 
 def header(path):

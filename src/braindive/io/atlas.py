@@ -10,7 +10,7 @@ import numpy as np
 
 from braindive.arrays import IntArray
 from braindive.errors import CohortError
-from braindive.io.formats.base import UNREADABLE, LabelFile, NamedVertices
+from braindive.io.formats.contents import UNREADABLE, LabelFile, NamedVertices
 from braindive.io.formats.registry import declared_side, find_function
 from braindive.io.paths import PathLike
 from braindive.space import Space, Surface, Volume

@@ -13,7 +13,8 @@ from braindive.arrays import Array
 from braindive.cohort import Cohort
 from braindive.cohort.blocks import visit_blocks
 from braindive.errors import ParameterError
-from braindive.io.formats.base import ScalarMaps, Writer, divide
+from braindive.io.formats.base import Writer
+from braindive.io.formats.contents import ScalarMaps, divide
 from braindive.io.formats.registry import FORMATS
 from braindive.io.formats.table import TABLE
 from braindive.io.paths import PathLike

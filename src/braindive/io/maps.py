@@ -15,7 +15,8 @@ from braindive.arrays import Array, IntArray
 from braindive.cluster_names import NamedClusters, display_names
 from braindive.dive.trajectories import Trajectories
 from braindive.errors import NotFittedError, ParameterError
-from braindive.io.formats.base import LabelMap, ScalarMaps, Writer, divide
+from braindive.io.formats.base import Writer
+from braindive.io.formats.contents import LabelMap, ScalarMaps, divide
 from braindive.io.formats.registry import FORMATS
 from braindive.io.paths import PathLike
 from braindive.palette import channels_of, cluster_colours

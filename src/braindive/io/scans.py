@@ -12,7 +12,7 @@ import pandas as pd
 
 from braindive.arrays import Array, IntArray
 from braindive.errors import CohortError
-from braindive.io.formats.base import MapFile, NamedVertices, UnreadableError
+from braindive.io.formats.contents import MapFile, NamedVertices, UnreadableError
 from braindive.io.formats.registry import open_map, read_frames
 from braindive.io.paths import OutsideError, resolve_inside
 from braindive.io.problems import Problems

@@ -1,8 +1,9 @@
-"""Which hemisphere the name of a file tells."""
+"""Which hemisphere a file says it is of."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from braindive.space.surface import Side
 
@@ -27,3 +28,8 @@ def side_of_name(name: str) -> Side | None:
     if left == right:
         return None
     return "left" if left else "right"
+
+
+def sides_told(path: Path, told: Side | None = None) -> frozenset[Side]:
+    """Hemispheres that a file tells: in its metadata, given as `told`, and by its name."""
+    return frozenset(side for side in (told, side_of_name(path.name)) if side is not None)

@@ -11,7 +11,8 @@ import pandas as pd
 
 from braindive.arrays import Array, BoolArray, IntArray
 from braindive.errors import ParameterError
-from braindive.io.formats.base import UNREADABLE, Format
+from braindive.io.formats.base import Format
+from braindive.io.formats.contents import UNREADABLE
 from braindive.io.formats.registry import FORMATS, declared_side, find_format, find_function
 from braindive.io.paths import PathLike
 from braindive.io.sides import side_of_name

@@ -12,16 +12,14 @@ from nibabel import cifti2
 from nibabel.cifti2.cifti2_axes import BrainModelAxis
 
 from braindive.arrays import Array
-from braindive.io.formats.base import (
-    Format,
+from braindive.io.formats.base import Format, Writer
+from braindive.io.formats.contents import (
     LabelFile,
     LabelMap,
     MapFile,
     NamedVertices,
     ScalarMaps,
     UnreadableError,
-    Writer,
-    outside_labels,
 )
 from braindive.io.formats.images import check_complete
 from braindive.space import Side, Space, Surface
@@ -43,14 +41,14 @@ def _is_cifti(path: Path) -> bool:
     return bool(_nib.Cifti2Image.path_maybe_image(path)[0])
 
 
-def _header(path: Path) -> MapFile:
+def _cifti_header(path: Path) -> MapFile:
     image = _nib.load(path)
     check_complete(path, image)
     n_frames, *shape = image.shape
     return MapFile(path, tuple(shape), n_frames, vertices=_named_vertices(_brain_models(image)))
 
 
-def _read(path: Path, frames: Sequence[int]) -> tuple[Array, NamedVertices]:
+def _read_cifti(path: Path, frames: Sequence[int]) -> tuple[Array, NamedVertices]:
     image = _nib.load(path)
     first, last = min(frames), max(frames)
     rows = np.asarray(image.dataobj[first : last + 1], dtype=np.float32)
@@ -78,15 +76,14 @@ def _read_hemispheres(path: Path) -> NamedVertices:
     return _named_vertices(_nib.load(path).header.get_axis(1))
 
 
-def _read_labels(path: Path) -> LabelFile:
+def _read_cifti_labels(path: Path) -> LabelFile:
     image = _nib.load(path)
-    names = getattr(image.header.get_axis(0), "label", None)
-    named = [] if names is None else [(key, text) for key, (text, _) in names[0].items()]
+    tables = getattr(image.header.get_axis(0), "label", [{}])
     axis = image.header.get_axis(1)
     has_models = isinstance(axis, BrainModelAxis)
     return LabelFile(
         np.asarray(image.dataobj)[0],
-        outside_labels(named),
+        {key: name for key, (name, _) in tables[0].items()},
         vertices=_named_vertices(axis) if has_models else None,
     )
 
@@ -95,21 +92,21 @@ def _is_fslr(space: Space | None) -> bool:
     return isinstance(space, Surface) and all(part.n_mesh in _FSLR for part in space.hemispheres)
 
 
-def _write_scalars(path: Path, part: ScalarMaps) -> None:
+def _write_cifti(path: Path, part: ScalarMaps) -> None:
     axis = _cifti.ScalarAxis(part.names)
-    _save(path, part.values, axis, part.space, "ConnDenseScalar")
+    _save_cifti(path, part.values, axis, part.space, "ConnDenseScalar")
 
 
-def _write_labels(path: Path, part: LabelMap) -> None:
+def _write_cifti_labels(path: Path, part: LabelMap) -> None:
     rgb = part.colours / 255
     table: dict[int, tuple[str, tuple[float, ...]]] = {0: ("outside", (0.0, 0.0, 0.0, 0.0))}
     for key, name in enumerate(part.names, start=1):
         table[key] = (name, (*rgb[key - 1].tolist(), 1.0))
     axis = _cifti.LabelAxis(["clusters"], [table])
-    _save(path, part.values[None], axis, part.space, "ConnDenseLabel")
+    _save_cifti(path, part.values[None], axis, part.space, "ConnDenseLabel")
 
 
-def _save(path: Path, rows: np.ndarray, axis: Any, space: Space | None, intent: str) -> None:
+def _save_cifti(path: Path, rows: np.ndarray, axis: Any, space: Space | None, intent: str) -> None:
     assert isinstance(space, Surface)
     models = [
         _cifti.BrainModelAxis.from_surface(
@@ -128,15 +125,15 @@ CIFTI = Format(
     suffixes=(".nii",),
     examples=(".dscalar.nii",),
     recognises=_is_cifti,
-    header=_header,
-    read=_read,
-    read_labels=_read_labels,
+    header=_cifti_header,
+    read=_read_cifti,
+    read_labels=_read_cifti_labels,
     read_hemispheres=_read_hemispheres,
     writer=Writer(
         ".dscalar.nii",
-        write_scalars=_write_scalars,
+        write_scalars=_write_cifti,
         label_ending=".dlabel.nii",
-        write_labels=_write_labels,
+        write_labels=_write_cifti_labels,
         maps=("surface",),
         is_default=_is_fslr,
         splits=False,

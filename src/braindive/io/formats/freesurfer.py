@@ -13,19 +13,10 @@ import numpy as np
 from nibabel import freesurfer
 
 from braindive.arrays import Array, IntArray
-from braindive.io.formats.base import (
-    Format,
-    LabelFile,
-    LabelMap,
-    MapFile,
-    ScalarMaps,
-    UnreadableError,
-    Writer,
-    always,
-    outside_labels,
-    sides_told,
-)
+from braindive.io.formats.base import Format, Writer, always
+from braindive.io.formats.contents import LabelFile, LabelMap, MapFile, ScalarMaps, UnreadableError
 from braindive.io.formats.images import as_grid, image_frames, image_header, image_labels
+from braindive.io.sides import sides_told
 
 # nibabel has no types for what reads and writes files.
 _nib: Any = nib
@@ -89,8 +80,7 @@ def _read_morph(path: Path, frames: Sequence[int]) -> tuple[Array, None]:
 def _read_annot(path: Path) -> LabelFile:
     labels, _, names = _freesurfer.read_annot(path)
     # Annotations count their regions from 0, and have -1 outside.
-    named = ((key, name.decode()) for key, name in enumerate(names, start=1))
-    return LabelFile(labels + 1, outside_labels(named))
+    return LabelFile(labels + 1, {key: name.decode() for key, name in enumerate(names, start=1)})
 
 
 def _write_annot(path: Path, part: LabelMap) -> None:

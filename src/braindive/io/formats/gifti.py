@@ -14,18 +14,9 @@ import numpy as np
 from nibabel import gifti
 
 from braindive.arrays import Array, IntArray
-from braindive.io.formats.base import (
-    Format,
-    LabelFile,
-    LabelMap,
-    MapFile,
-    ScalarMaps,
-    UnreadableError,
-    Writer,
-    always,
-    outside_labels,
-    sides_told,
-)
+from braindive.io.formats.base import Format, Writer, always
+from braindive.io.formats.contents import LabelFile, LabelMap, MapFile, ScalarMaps, UnreadableError
+from braindive.io.sides import sides_told
 from braindive.space import Side
 
 # nibabel has no types for what makes images.
@@ -38,7 +29,7 @@ _STRUCTURE = "AnatomicalStructurePrimary"
 _STRUCTURES = {"left": "CortexLeft", "right": "CortexRight"}
 
 
-def _header(path: Path) -> MapFile:
+def _gifti_header(path: Path) -> MapFile:
     """Read the first piece of the file: parsing all of it would decode all the numbers."""
     opener = gzip.open if path.name.endswith(".gz") else open
     with opener(path, "rb") as stream:
@@ -58,13 +49,13 @@ def _header(path: Path) -> MapFile:
     return MapFile(path, shape, int(count[1]), sides_told(path, side))
 
 
-def _read(path: Path, frames: Sequence[int]) -> tuple[Array, None]:
+def _read_gifti(path: Path, frames: Sequence[int]) -> tuple[Array, None]:
     arrays = _nib.load(path).darrays
     rows = [np.ravel(arrays[frame].data) for frame in frames]
     return np.stack(rows).astype(np.float32, copy=False), None
 
 
-def _side(path: Path) -> Side | None:
+def _gifti_side(path: Path) -> Side | None:
     """Hemisphere in the metadata of the file or of its arrays."""
     image = _nib.load(path)
     for holder in (image, *image.darrays):
@@ -74,52 +65,54 @@ def _side(path: Path) -> Side | None:
     return None
 
 
-def _read_labels(path: Path) -> LabelFile:
+def _read_gifti_labels(path: Path) -> LabelFile:
     image = _nib.load(path)
     names = image.labeltable.get_labels_as_dict()
-    return LabelFile(np.asarray(image.darrays[0].data), outside_labels(names.items()))
+    return LabelFile(np.asarray(image.darrays[0].data), names)
 
 
-def _read_mask(path: Path) -> LabelFile:
+def _read_gifti_mask(path: Path) -> LabelFile:
     return LabelFile(np.asarray(_nib.load(path).darrays[0].data))
 
 
-def _read_mesh(path: Path) -> tuple[Array, IntArray]:
+def _read_gifti_mesh(path: Path) -> tuple[Array, IntArray]:
     points, triangles = _nib.load(path).agg_data(("pointset", "triangle"))
     if not isinstance(points, np.ndarray) or not isinstance(triangles, np.ndarray):
         raise ValueError("it has no points and triangles")
     return points, triangles
 
 
-def _write_scalars(path: Path, part: ScalarMaps) -> None:
-    image = _image(part.side)
+def _write_gifti(path: Path, part: ScalarMaps) -> None:
+    image = _new_image(part.side)
     rows = np.atleast_2d(part.values)
     names: Sequence[str | None] = part.names or [None] * len(rows)
     for name, values in zip(names, rows, strict=True):
         image.add_gifti_data_array(
-            _array(values.astype(np.float32), "NIFTI_INTENT_SHAPE", "NIFTI_TYPE_FLOAT32", name)
+            _new_array(values.astype(np.float32), "NIFTI_INTENT_SHAPE", "NIFTI_TYPE_FLOAT32", name)
         )
     _nib.save(image, path)
 
 
-def _write_labels(path: Path, part: LabelMap) -> None:
-    image = _image(part.side)
+def _write_gifti_labels(path: Path, part: LabelMap) -> None:
+    image = _new_image(part.side)
     rgb = np.vstack([np.zeros(3), part.colours / 255])
     for key, name in enumerate(["outside", *part.names]):
         label = _gifti.GiftiLabel(key, *rgb[key].tolist(), float(key > 0))
         label.label = name
         image.labeltable.labels.append(label)
     labels = part.values.astype(np.int32)
-    image.add_gifti_data_array(_array(labels, "NIFTI_INTENT_LABEL", "NIFTI_TYPE_INT32", "clusters"))
+    image.add_gifti_data_array(
+        _new_array(labels, "NIFTI_INTENT_LABEL", "NIFTI_TYPE_INT32", "clusters")
+    )
     _nib.save(image, path)
 
 
-def _image(side: Side | None) -> Any:
+def _new_image(side: Side | None) -> Any:
     meta = {} if side is None else {_STRUCTURE: _STRUCTURES[side]}
     return _gifti.GiftiImage(meta=_gifti.GiftiMetaData(meta))
 
 
-def _array(values: np.ndarray, intent: str, datatype: str, name: str | None) -> Any:
+def _new_array(values: np.ndarray, intent: str, datatype: str, name: str | None) -> Any:
     meta = _gifti.GiftiMetaData({} if name is None else {"Name": name})
     return _gifti.GiftiDataArray(values, intent=intent, datatype=datatype, meta=meta)
 
@@ -128,17 +121,17 @@ GIFTI = Format(
     "gifti",
     suffixes=(".gii", ".gii.gz"),
     examples=(".gii",),
-    header=_header,
-    read=_read,
-    side=_side,
-    read_labels=_read_labels,
-    read_mask=_read_mask,
-    read_mesh=_read_mesh,
+    header=_gifti_header,
+    read=_read_gifti,
+    side=_gifti_side,
+    read_labels=_read_gifti_labels,
+    read_mask=_read_gifti_mask,
+    read_mesh=_read_gifti_mesh,
     writer=Writer(
         ".shape.gii",
-        write_scalars=_write_scalars,
+        write_scalars=_write_gifti,
         label_ending=".label.gii",
-        write_labels=_write_labels,
+        write_labels=_write_gifti_labels,
         scans=("surface", "regions"),
         maps=("surface",),
         is_default=always,

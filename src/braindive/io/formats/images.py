@@ -11,13 +11,8 @@ from typing import Any
 import numpy as np
 
 from braindive.arrays import Array
-from braindive.io.formats.base import (
-    LabelFile,
-    MapFile,
-    ScalarMaps,
-    UnreadableError,
-    sides_told,
-)
+from braindive.io.formats.contents import LabelFile, MapFile, ScalarMaps, UnreadableError
+from braindive.io.sides import sides_told
 from braindive.space import Volume
 
 # Room for the tags that FreeSurfer writes after the numbers of an MGH file.

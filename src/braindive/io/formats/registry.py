@@ -8,14 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from braindive.arrays import Array
-from braindive.io.formats.base import (
-    UNREADABLE,
-    Format,
-    MapFile,
-    NamedVertices,
-    UnreadableError,
-)
+from braindive.io.formats.base import Format
 from braindive.io.formats.cifti import CIFTI
+from braindive.io.formats.contents import UNREADABLE, MapFile, NamedVertices, UnreadableError
 from braindive.io.formats.freesurfer import FREESURFER, GEOMETRY, LABEL, MGH, MORPH
 from braindive.io.formats.gifti import GIFTI
 from braindive.io.formats.nifti import IMAGE, NIFTI

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from braindive.io.formats.base import OUTSIDE, Format, LabelFile, LabelMap, ScalarMaps, Writer
+from braindive.io.formats.base import Format, Writer
+from braindive.io.formats.contents import OUTSIDE, LabelFile, LabelMap, ScalarMaps
 from braindive.space import Regions
 
 
-def _read_labels(path: Path) -> LabelFile:
+def _read_table_labels(path: Path) -> LabelFile:
     """Numbers or names of regions in the last column."""
     table = pd.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",")
     column = table[table.columns[-1]]
@@ -23,7 +24,7 @@ def _read_labels(path: Path) -> LabelFile:
     return LabelFile(np.asarray(pd.factorize(known, sort=True)[0]) + 1)
 
 
-def _write_together(path: Path, labels: LabelMap, groups: Mapping[str, ScalarMaps]) -> None:
+def _write_table(path: Path, labels: LabelMap, groups: Mapping[str, ScalarMaps]) -> None:
     columns: dict[str, Any] = {}
     if isinstance(labels.space, Regions):
         columns["region"] = list(labels.space.names)
@@ -39,10 +40,10 @@ def _write_together(path: Path, labels: LabelMap, groups: Mapping[str, ScalarMap
 TABLE = Format(
     "table",
     suffixes=(".tsv", ".csv", ".txt"),
-    read_labels=_read_labels,
+    read_labels=_read_table_labels,
     writer=Writer(
         ".tsv",
-        write_together=_write_together,
+        write_together=_write_table,
         maps=("surface", "volume", "regions"),
         is_default=lambda space: space is None or isinstance(space, Regions),
     ),
