@@ -11,7 +11,8 @@ from nilearn.maskers import NiftiMasker
 from nilearn.surface import load_surf_data
 
 import braindive as bd
-from braindive.io.formats import UnreadableError, open_map, read_frames
+from braindive.io.formats.contents import UnreadableError
+from braindive.io.formats.registry import open_map, read_frames
 from braindive.space import Hemisphere
 
 

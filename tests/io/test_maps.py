@@ -110,6 +110,14 @@ def test_mgh_maps_come_back_equal(surface, tmp_path, side, name, mask):
     assert (data[~mask] == 0).all()
 
 
+def test_a_single_score_gives_mgh_of_one_map(surface, tmp_path):
+    model = stand_in(surface)
+    bd.write_maps(model, tmp_path, scores=SCORES[:1], formats=["freesurfer"])
+    data = nib.MGHImage.from_bytes((tmp_path / "lh.expected.mgh").read_bytes()).get_fdata()
+    assert data.shape == (5, 1, 1)
+    np.testing.assert_array_equal(data[LEFT, 0, 0], by_side(expected_values(model))["left"][0])
+
+
 def test_annotations_come_back_equal(surface, tmp_path):
     model = stand_in(surface)
     bd.write_maps(model, tmp_path, formats=["freesurfer"])

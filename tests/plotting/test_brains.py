@@ -6,6 +6,7 @@ import braindive as bd
 from braindive.palette import cluster_colours
 from braindive.plotting.drawing import NO_VALUE, CortexPicture, SlicePicture, display_mesh
 from braindive.space import Hemisphere
+from braindive.space.fsaverage import fsaverage5_mesh
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,14 @@ def test_a_finer_mesh_is_shown_on_its_first_vertices():
     mesh = display_mesh(Hemisphere("left", more, coarse.faces))
     assert mesh.n_mesh == 10242
     assert not np.allclose(np.linalg.norm(mesh.coordinates, axis=1), 100, atol=5)
+
+
+def test_a_folded_mesh_that_is_called_fsaverage_is_shown_inflated():
+    folded = bd.Surface("fsaverage5", (Hemisphere("left", *fsaverage5_mesh("pial", "left")),))
+    figure = CortexPicture(folded)
+    assert figure.heights == CortexPicture(bd.load_space("fsaverage5-left")).heights
+    other = CortexPicture(bd.Surface("sub-01", folded.hemispheres))
+    assert figure.heights != other.heights
 
 
 def test_another_mesh_is_shown_as_it_is():

@@ -14,6 +14,7 @@ from braindive.cli.main import app
 from braindive.palette import cluster_colours
 from braindive.report.picture import draw_space, thin_mesh
 from braindive.space import Hemisphere
+from braindive.space.fsaverage import fsaverage5_mesh
 
 
 def data_of(report):
@@ -91,6 +92,14 @@ def test_full_resolution_is_drawn_on_the_first_vertices_of_its_family():
     assert picture.columns.tolist() == list(range(10_242))
     assert list(picture.content["shapes"]) == ["Folded", "Inflated"]
     assert "40,962" in picture.note
+
+
+def test_a_folded_mesh_that_is_called_fsaverage_has_the_folds_of_its_sphere():
+    folded = bd.Surface("fsaverage5", (Hemisphere("left", *fsaverage5_mesh("pial", "left")),))
+    sphere = bd.load_space("fsaverage5-left")
+    parts = [draw_space(space).content["parts"][0] for space in (folded, sphere)]
+    assert parts[0]["sulci"] == parts[1]["sulci"]
+    assert parts[0]["faces"] == parts[1]["faces"]
 
 
 def test_vertices_outside_the_mask_are_drawn_without_data():

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-from pathlib import Path
-from typing import Any
-
-import nibabel as nib
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import dijkstra
 
 import braindive as bd
 from braindive.arrays import Array, IntArray
+from braindive.space.fsaverage import fsaverage5, fsaverage5_mesh, fsaverage5_values
 
 # Where it begins, in millimetres from the anterior commissure (x is the distance from the
 # midline), and how many millimetres of spread each place lags behind the first.
@@ -30,16 +26,16 @@ _NO_CORTEX = 1.0
 
 def demo_cortex() -> bd.Surface:
     """Return fsaverage5 without its medial wall."""
-    space = bd.load_space("fsaverage5")
-    assert isinstance(space, bd.Surface)
-    thickness = [_fsaverage5("thick", side) for side in space.sides]
+    space = fsaverage5()
+    thickness = [fsaverage5_values("thickness", side) for side in space.sides]
     return space.restrict(np.concatenate(thickness) > _NO_CORTEX)
 
 
 def demo_stages(space: bd.Surface) -> IntArray:
     """Stage in which the disease reaches each vertex, 0 to 3: by the way along the surface."""
     delays = [
-        _delays(part.side, *_fsaverage5("pial", part.side))[part.mask] for part in space.hemispheres
+        _delays(part.side, *fsaverage5_mesh("pial", part.side))[part.mask]
+        for part in space.hemispheres
     ]
     delay = np.concatenate(delays)
     return np.searchsorted(np.quantile(delay, _REACHED), delay).astype(np.int64)
@@ -56,10 +52,3 @@ def _delays(side: str, points: Array, faces: IntArray) -> Array:
         seed = int(np.linalg.norm(points - target, axis=1).argmin())
         reached.append(lag + dijkstra(graph, directed=False, indices=seed))
     return np.asarray(np.min(reached, axis=0))
-
-
-def _fsaverage5(name: str, side: str) -> Any:
-    """One of nilearn's files: points and triangles, or one number for each vertex."""
-    path = files("nilearn.datasets") / "data" / "fsaverage5" / f"{name}_{side}.gii.gz"
-    image: Any = nib.load(Path(str(path)))
-    return image.agg_data()

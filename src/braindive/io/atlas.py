@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import nibabel as nib
 import numpy as np
-import pandas as pd
-from nibabel.cifti2.cifti2_axes import BrainModelAxis
-from nibabel.freesurfer.io import read_annot
-from nibabel.gifti.gifti import GiftiImage
 
 from braindive.arrays import IntArray
 from braindive.errors import CohortError
-from braindive.io.scans import cifti_index
-from braindive.io.sides import UNREADABLE, declared_side
+from braindive.io.formats.contents import UNREADABLE, LabelFile, NamedVertices
+from braindive.io.formats.registry import declared_side, find_function
+from braindive.io.paths import PathLike
 from braindive.space import Space, Surface, Volume
-
-_OUTSIDE = {"unknown", "medial_wall", "medial wall", "medialwall", "???", "corpuscallosum"}
 
 
 def read_atlas(
-    paths: str | Path | Sequence[str | Path], n_vertices: int, space: Space | None = None
+    paths: PathLike | Sequence[PathLike], n_vertices: int, space: Space | None = None
 ) -> IntArray:
     """Read an atlas.
 
@@ -55,7 +49,9 @@ def read_atlas(
     ...     read_atlas(path, 3)
     array([0, 0, 1])
     """
-    files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
+    files = (
+        [Path(paths)] if isinstance(paths, (str, os.PathLike)) else [Path(path) for path in paths]
+    )
     _check_sides(files, space)
     parts: list[IntArray] = []
     for file in files:
@@ -102,72 +98,45 @@ def _read_labels(path: Path, space: Space | None) -> IntArray:
     if not path.exists():
         raise CohortError(f"there is no atlas {path}.")
     try:
-        if path.suffix == ".annot":
-            labels, _, names = read_annot(path)  # type: ignore[no-untyped-call]
-            outside = _outside((i, name.decode()) for i, name in enumerate(names))
-            return np.where(np.isin(labels, outside), -1, labels)
-        if path.suffix in (".tsv", ".csv", ".txt"):
-            return _from_table(path)
-        return _from_image(nib.load(path), path, space)
+        return _regions(find_function(path, "read_labels")(path), path, space)
     except UNREADABLE as error:
         if isinstance(error, CohortError):
             raise
         raise CohortError(f"the atlas {path} cannot be read: {error}") from error
 
 
-def _from_table(path: Path) -> IntArray:
-    table = pd.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",")
-    column = table[table.columns[-1]]
-    if column.dtype.kind in "iuf":
-        return _from_numbers(column.to_numpy(), path)
-    known = column.where(~column.str.lower().isin(_OUTSIDE))
-    return np.asarray(pd.factorize(known, sort=True)[0])
-
-
-def _from_image(image: Any, path: Path, space: Space | None) -> IntArray:
-    if isinstance(image, GiftiImage):
-        names = image.labeltable.get_labels_as_dict()
-        return _from_numbers(np.asarray(image.darrays[0].data), path, _outside(names.items()))
-    data = np.asarray(image.dataobj)
-    if isinstance(image, nib.Cifti2Image):
-        return _from_cifti(image, data, path, space)
-    if isinstance(space, Volume):
-        grid = data[..., 0] if data.ndim == 4 else data
-        if grid.shape != space.mask.shape or not np.allclose(image.affine, space.affine, atol=1e-3):
+def _regions(found: LabelFile, path: Path, space: Space | None) -> IntArray:
+    """Regions at the columns of the space, or at all numbers of the file."""
+    if found.vertices is not None and isinstance(space, Surface):
+        _check_meshes(found.vertices, path, space)
+        position = found.vertices.columns(space)
+        labels = _whole_numbers(found.numbers, found.outside, path)
+        return np.where(position < 0, -1, labels[np.maximum(position, 0)])
+    if found.affine is not None and isinstance(space, Volume):
+        grid = found.numbers[..., 0] if found.numbers.ndim == 4 else found.numbers
+        if grid.shape != space.mask.shape or not np.allclose(found.affine, space.affine, atol=1e-3):
             raise CohortError(
                 f"the atlas {path} has a grid of {' x '.join(map(str, grid.shape))} voxels, and "
                 f"the cohort {space!r}, or they lie elsewhere; resample the atlas to the mask."
             )
-        return _from_numbers(grid[space.mask], path)
+        return _whole_numbers(grid[space.mask], found.outside, path)
     # Surface data in the form of an image have their first axis fastest.
-    return _from_numbers(data.ravel(order="F"), path)
+    return _whole_numbers(found.numbers.ravel(order="F"), found.outside, path)
 
 
-def _from_cifti(image: Any, data: np.ndarray, path: Path, space: Space | None) -> IntArray:
-    names = getattr(image.header.get_axis(0), "label", None)
-    outside = [] if names is None else _outside((key, text) for key, (text, _) in names[0].items())
-    labels = _from_numbers(data[0], path, outside)
-    axis = image.header.get_axis(1)
-    if not isinstance(space, Surface) or not isinstance(axis, BrainModelAxis):
-        return labels
-    meshes = {part.n_mesh for part in space.hemispheres}
-    if not set(axis.nvertices.values()) <= meshes:
-        held = " and ".join(f"{n:,}" for n in sorted(set(axis.nvertices.values())))
+def _check_meshes(held: NamedVertices, path: Path, space: Surface) -> None:
+    sizes, meshes = set(held.n_mesh.values()), {part.n_mesh for part in space.hemispheres}
+    if not sizes <= meshes:
         raise CohortError(
-            f"the atlas {path} is of meshes with {held} vertices, and a hemisphere of the "
-            f"cohort's {space.name!r} has {', '.join(f'{n:,}' for n in sorted(meshes))}."
+            f"the atlas {path} is of meshes with {' and '.join(f'{n:,}' for n in sorted(sizes))} "
+            f"vertices, and a hemisphere of the cohort's {space.name!r} has "
+            f"{', '.join(f'{n:,}' for n in sorted(meshes))}."
         )
-    position = cifti_index(space, axis)
-    return np.where(position < 0, -1, labels[np.maximum(position, 0)])
 
 
-def _outside(names: Iterable[tuple[int, str]]) -> list[int]:
-    return [key for key, name in names if name.lower() in _OUTSIDE]
-
-
-def _from_numbers(numbers: np.ndarray, path: Path, outside: Sequence[int] = ()) -> IntArray:
+def _whole_numbers(numbers: np.ndarray, outside: Sequence[int], path: Path) -> IntArray:
+    """Regions from 0, and -1 outside."""
     whole = np.asarray(numbers, dtype=float)
     if not np.array_equal(whole, np.round(whole)):
         raise CohortError(f"the atlas {path} holds fractions; regions have whole numbers.")
-    # 0 is "outside all regions" in label images.
     return np.where(np.isin(whole, list(outside)) | (whole <= 0), -1, whole - 1).astype(int)

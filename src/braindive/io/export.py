@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any
 
-import nibabel as nib
 import numpy as np
 import pandas as pd
 
@@ -15,15 +13,14 @@ from braindive.arrays import Array
 from braindive.cohort import Cohort
 from braindive.cohort.blocks import visit_blocks
 from braindive.errors import ParameterError
+from braindive.io.formats.base import Writer
+from braindive.io.formats.contents import ScalarMaps, divide
+from braindive.io.formats.registry import FORMATS
+from braindive.io.formats.table import TABLE
 from braindive.io.paths import PathLike
-from braindive.io.reading import Progress
+from braindive.io.reading import ReportProgress
 from braindive.io.times import TIME_COLUMNS
-from braindive.space import Regions, Side, Surface, Volume
-
-# Longest axis that NIfTI-1 can hold.
-_LONGEST_AXIS = 32767
-_ENDINGS = {"mgh": ".mgh", "gifti": ".shape.gii", "nifti": ".nii.gz"}
-_STRUCTURES = {"left": "CortexLeft", "right": "CortexRight"}
+from braindive.space import Regions
 
 
 def write_cohort(
@@ -31,7 +28,7 @@ def write_cohort(
     folder: PathLike,
     format: str = "mgh",  # noqa: A002
     *,
-    progress: Progress | None = None,
+    progress: ReportProgress | None = None,
 ) -> Path:
     """Write a cohort as ``cohort.tsv`` and one file per scan, for `read_cohort`.
 
@@ -61,14 +58,11 @@ def write_cohort(
     ...     bd.read_cohort(table)
     Cohort(2 subjects, 8 visits, 5 vertices)
     """
-    if format not in (*_ENDINGS, "table"):
-        raise ParameterError(f"format must be {', '.join(_ENDINGS)} or table; got {format!r}.")
-    if isinstance(cohort.space, Volume) and format == "gifti":
-        raise ParameterError("GIFTI holds surfaces; write a volume as nifti, mgh or table.")
+    writer = _check_format(format, cohort)
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     table = _study_table(cohort)
-    if format == "table":
+    if writer is None:
         names = _column_names(cohort)
         values = np.asarray(cohort.values, dtype=np.float32)
         measured = pd.DataFrame(values, columns=names)
@@ -78,7 +72,7 @@ def write_cohort(
         stems = _stems(table)
         for visits, block in visit_blocks(cohort):
             for stem, scan in zip(stems[visits], block, strict=True):
-                files.append(_write_scan(cohort, scan.astype(np.float32), target, stem, format))
+                files.append(_write_scan(cohort, scan.astype(np.float32), target / stem, writer))
                 if progress is not None:
                     progress("write", len(files), len(stems))
         table = pd.concat([table, pd.DataFrame(files)], axis=1)
@@ -87,6 +81,26 @@ def write_cohort(
     table.to_csv(unfinished, sep="\t", index=False, na_rep="n/a")
     os.replace(unfinished, path)
     return path
+
+
+def _check_format(name: str, cohort: Cohort) -> Writer | None:
+    """Writer of the format that was asked for; None for columns of the table."""
+    writers = {n: known.writer for n, known in FORMATS.items() if known.writer}
+    writers = {n: writer for n, writer in writers.items() if writer.scans}
+    if name == TABLE.name:
+        return None
+    if name not in writers:
+        raise ParameterError(f"format must be {', '.join(writers)} or {TABLE.name}; got {name!r}.")
+    kind = "regions" if cohort.space is None else cohort.space.kind
+    if kind not in writers[name].scans:
+        held = writers[name].scans[0].removesuffix("s") + "s"
+        what = kind if kind == "regions" else f"a {kind}"
+        able = [n for n, writer in writers.items() if kind in writer.scans]
+        raise ParameterError(
+            f"{name.upper()} holds {held}; write {what} as {', '.join(reversed(able))} or "
+            f"{TABLE.name}."
+        )
+    return writers[name]
 
 
 def _study_table(cohort: Cohort) -> pd.DataFrame:
@@ -128,48 +142,13 @@ def _column_names(cohort: Cohort) -> list[str]:
     return [f"vertex_{i}" for i in range(cohort.n_vertices)]
 
 
-def _write_scan(
-    cohort: Cohort, values: Array, folder: Path, stem: str, format_: str
-) -> dict[str, str]:
+def _write_scan(cohort: Cohort, values: Array, stem: Path, writer: Writer) -> dict[str, str]:
     """Write the maps of one scan; return the columns of the table that name them."""
-    ending = _ENDINGS[format_]
-    if isinstance(cohort.space, Volume):
-        name = f"{stem}{ending}"
-        _save(cohort.space.unmask(values), cohort.space.affine, folder / name, format_)
-        return {"path": name}
-    if isinstance(cohort.space, Surface):
-        names = {}
-        for side, full in cohort.space.split(values).items():
-            name = f"{stem}_hemi-{side[0].upper()}{ending}"
-            _save_flat(full, folder / name, format_, side)
-            names[str(side)] = name
-        return names
-    name = f"{stem}{ending}"
-    _save_flat(values, folder / name, format_)
-    return {"path": name}
-
-
-def _save_flat(values: Array, path: Path, format_: str, side: Side | None = None) -> None:
-    if format_ == "gifti":
-        meta = {} if side is None else {"AnatomicalStructurePrimary": _STRUCTURES[side]}
-        gifti: Any = nib.gifti
-        array = gifti.GiftiDataArray(
-            values.astype(np.float32), intent="NIFTI_INTENT_SHAPE", datatype="NIFTI_TYPE_FLOAT32"
-        )
-        nib.save(gifti.GiftiImage(darrays=[array], meta=gifti.GiftiMetaData(meta)), path)
-        return
-    folds = 1 if format_ == "mgh" else _folds(len(values))
-    _save(values.reshape(-1, 1, folds, order="F"), np.eye(4), path, format_)
-
-
-def _save(data: Array, affine: Array, path: Path, format_: str) -> None:
-    image = nib.Nifti1Image if format_ == "nifti" else nib.MGHImage
-    nib.save(image(data.astype(np.float32), affine), path)
-
-
-def _folds(n_values: int) -> int:
-    """Pieces into which a long row is folded to fit NIfTI-1: 163,842 becomes 27307 x 1 x 6."""
-    for folds in range(-(-n_values // _LONGEST_AXIS), _LONGEST_AXIS + 1):
-        if n_values % folds == 0:
-            return folds
-    raise ParameterError(f"{n_values} values do not fit the axes of NIfTI; write mgh or gifti.")
+    assert writer.write_scalars is not None
+    names: dict[str, str] = {}
+    for side, part in divide(values, cohort.space, np.nan, writer.splits):
+        hemisphere = "" if side is None else f"_hemi-{side[0].upper()}"
+        path = stem.with_name(f"{stem.name}{hemisphere}{writer.ending}")
+        writer.write_scalars(path, ScalarMaps(part, side, cohort.space))
+        names[side or "path"] = path.name
+    return names

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-import nibabel as nib
 import numpy as np
 import pandas as pd
-from nibabel import cifti2, freesurfer, gifti
 
 from braindive.arrays import Array, IntArray
 from braindive.cluster_names import NamedClusters, display_names
 from braindive.dive.trajectories import Trajectories
 from braindive.errors import NotFittedError, ParameterError
+from braindive.io.formats.base import Writer
+from braindive.io.formats.contents import LabelMap, ScalarMaps, divide
+from braindive.io.formats.registry import FORMATS
+from braindive.io.paths import PathLike
 from braindive.palette import channels_of, cluster_colours
-from braindive.space import Regions, Space, Surface, Volume
-
-# nibabel has no types for what makes images.
-_nib: Any = nib
-_cifti: Any = cifti2
-_gifti: Any = gifti
-_freesurfer: Any = freesurfer
-
-_STRUCTURES = {"left": "CortexLeft", "right": "CortexRight"}
-_BIDS = {"left": "hemi-L", "right": "hemi-R"}
-_FREESURFER = {"left": "lh", "right": "rh"}
-_FORMATS: dict[str, tuple[str, ...]] = {
-    "surface": ("gifti", "freesurfer", "cifti"),
-    "volume": ("nifti",),
-    "regions": ("table",),
-}
-# Vertices of one fsLR hemisphere at the densities in which CIFTI files come.
-_FSLR = {4002, 7842, 32492, 59292}
-_OUTSIDE = "outside"
+from braindive.space import Side, Space
 
 
 class FittedModel(NamedClusters, Protocol):
@@ -76,7 +59,7 @@ class Maps:
 
 def write_maps(
     model: FittedModel,
-    folder: str | os.PathLike[str],
+    folder: PathLike,
     *,
     scores: Sequence[float] | None = None,
     formats: Sequence[str] | None = None,
@@ -116,7 +99,8 @@ def write_maps(
         raise NotFittedError("this model is not fitted yet; call fit(cohort) first.")
     if scores is None:
         scores = np.quantile(model.scores_, [0.05, 0.25, 0.5, 0.75, 0.95]).tolist()
-    chosen = _check_formats(formats, model.space_)
+    writers = _writers(model.space_)
+    chosen = _check_formats(formats, model.space_, writers)
     maps = _maps(model, np.asarray(scores, dtype=float))
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -126,7 +110,7 @@ def write_maps(
     temporary.mkdir()
     try:
         for name in chosen:
-            _WRITERS[name](maps, model.space_, temporary)
+            _write(maps, model.space_, writers[name], temporary)
         _write_tables(model, temporary)
         names = sorted(path.name for path in temporary.iterdir())
         for name in names:
@@ -136,26 +120,24 @@ def write_maps(
     return [folder / name for name in names]
 
 
-def _channels(n_clusters: int) -> IntArray:
-    """Red, green and blue of each cluster's colour, (n_clusters, 3), from 0 to 255."""
-    return np.array([channels_of(colour) for colour in cluster_colours(n_clusters)])
-
-
-def _check_formats(formats: Sequence[str] | None, space: Space | None) -> list[str]:
+def _writers(space: Space | None) -> dict[str, Writer]:
+    """Writers of the formats in which maps of this kind of space can be written, by name."""
     kind = "regions" if space is None else space.kind
+    writers = {name: known.writer for name, known in FORMATS.items()}
+    return {name: writer for name, writer in writers.items() if writer and kind in writer.maps}
+
+
+def _check_formats(
+    formats: Sequence[str] | None, space: Space | None, writers: dict[str, Writer]
+) -> list[str]:
     if formats is None:
-        chosen = list(_FORMATS[kind])
-        if isinstance(space, Surface) and any(h.n_mesh not in _FSLR for h in space.hemispheres):
-            chosen.remove("cifti")
-        return chosen
+        return [name for name, writer in writers.items() if writer.is_default(space)]
     chosen = [formats] if isinstance(formats, str) else list(formats)
-    allowed = (*_FORMATS[kind], "table")
-    wrong = [name for name in chosen if name not in allowed]
+    wrong = [name for name in chosen if name not in writers]
     if wrong:
-        where = "a cohort without a space" if space is None else f"a {kind}"
+        where = "a cohort without a space" if space is None else f"a {space.kind}"
         raise ParameterError(
-            f"maps of {where} cannot be written as {wrong[0]!r}; choose from "
-            f"{', '.join(dict.fromkeys(allowed))}."
+            f"maps of {where} cannot be written as {wrong[0]!r}; choose from {', '.join(writers)}."
         )
     return chosen
 
@@ -173,103 +155,30 @@ def _maps(model: FittedModel, scores: Array) -> Maps:
     )
 
 
-def _write_gifti(maps: Maps, space: Space | None, folder: Path) -> None:
-    assert isinstance(space, Surface)
-    table = _gifti.GiftiLabelTable()
-    rgb = np.vstack([np.zeros(3), _channels(len(maps.label_names)) / 255])
-    for key, name in enumerate([_OUTSIDE, *maps.label_names]):
-        label = _gifti.GiftiLabel(key, *rgb[key].tolist(), float(key > 0))
-        label.label = name
-        table.labels.append(label)
-    for side, labels in space.split(maps.labels, fill=0).items():
-        image = _gifti_image(side)
-        image.labeltable = table
-        image.add_gifti_data_array(
-            _gifti_array(labels.astype(np.int32), "NIFTI_INTENT_LABEL", "clusters")
-        )
-        _nib.save(image, folder / f"{_BIDS[side]}_clusters.label.gii")
-    for group, (names, values) in maps.scalars.items():
-        for side, full in space.split(values).items():
-            image = _gifti_image(side)
-            for name, one in zip(names, full, strict=True):
-                image.add_gifti_data_array(
-                    _gifti_array(one.astype(np.float32), "NIFTI_INTENT_SHAPE", name)
-                )
-            _nib.save(image, folder / f"{_BIDS[side]}_{group}.shape.gii")
+def _write(maps: Maps, space: Space | None, writer: Writer, folder: Path) -> None:
+    """Write all maps in one format."""
+    names = maps.label_names
+    colours = np.array([channels_of(colour) for colour in cluster_colours(len(names))])
+    if writer.write_together is not None:
+        labels = LabelMap(maps.labels, None, space, names, colours)
+        groups = {
+            group: ScalarMaps(values, None, space, words)
+            for group, (words, values) in maps.scalars.items()
+        }
+        writer.write_together(folder / f"maps{writer.ending}", labels, groups)
+    if writer.write_labels is not None:
+        for side, part in divide(maps.labels, space, 0, writer.splits):
+            path = folder / f"{_prefix(writer, side)}clusters{writer.label_ending}"
+            writer.write_labels(path, LabelMap(part, side, space, names, colours))
+    if writer.write_scalars is not None:
+        for group, (words, values) in maps.scalars.items():
+            for side, part in divide(values, space, writer.fill, writer.splits):
+                path = folder / f"{_prefix(writer, side)}{group}{writer.ending}"
+                writer.write_scalars(path, ScalarMaps(part, side, space, words))
 
 
-def _gifti_image(side: str) -> Any:
-    return _gifti.GiftiImage(
-        meta=_gifti.GiftiMetaData({"AnatomicalStructurePrimary": _STRUCTURES[side]})
-    )
-
-
-def _gifti_array(values: np.ndarray, intent: str, name: str) -> Any:
-    kind = "NIFTI_TYPE_INT32" if values.dtype.kind == "i" else "NIFTI_TYPE_FLOAT32"
-    return _gifti.GiftiDataArray(
-        values, intent=intent, datatype=kind, meta=_gifti.GiftiMetaData({"Name": name})
-    )
-
-
-def _write_freesurfer(maps: Maps, space: Space | None, folder: Path) -> None:
-    assert isinstance(space, Surface)
-    colours = np.vstack([[25, 25, 25], _channels(len(maps.label_names))])
-    table = np.column_stack([colours, np.zeros(len(colours), dtype=int)])
-    names = [name.replace(" ", "-") for name in (_OUTSIDE, *maps.label_names)]
-    for side, labels in space.split(maps.labels, fill=0).items():
-        path = folder / f"{_FREESURFER[side]}.clusters.annot"
-        _freesurfer.write_annot(path, labels.astype(int), table, names, fill_ctab=True)
-    for group, (_, values) in maps.scalars.items():
-        for side, full in space.split(values, fill=0).items():
-            stacked = np.asfortranarray(full.T.astype(np.float32)[:, None, None, :])
-            _nib.save(
-                _nib.MGHImage(stacked, np.eye(4)), folder / f"{_FREESURFER[side]}.{group}.mgh"
-            )
-
-
-def _write_cifti(maps: Maps, space: Space | None, folder: Path) -> None:
-    assert isinstance(space, Surface)
-    parts = [
-        _cifti.BrainModelAxis.from_surface(
-            np.flatnonzero(part.mask), part.n_mesh, name=f"cortex_{part.side}"
-        )
-        for part in space.hemispheres
-    ]
-    brain = parts[0] if len(parts) == 1 else parts[0] + parts[1]
-    rgb = _channels(len(maps.label_names)) / 255
-    table: dict[int, tuple[str, tuple[float, ...]]] = {0: (_OUTSIDE, (0.0, 0.0, 0.0, 0.0))}
-    for key, name in enumerate(maps.label_names, start=1):
-        table[key] = (name, (*rgb[key - 1].tolist(), 1.0))
-    axis = _cifti.LabelAxis(["clusters"], [table])
-    labels = _cifti.Cifti2Image(maps.labels[None].astype(np.float32), (axis, brain))
-    labels.nifti_header.set_intent("ConnDenseLabel")
-    _nib.save(labels, folder / "clusters.dlabel.nii")
-    for group, (names, values) in maps.scalars.items():
-        image = _cifti.Cifti2Image(values.astype(np.float32), (_cifti.ScalarAxis(names), brain))
-        image.nifti_header.set_intent("ConnDenseScalar")
-        _nib.save(image, folder / f"{group}.dscalar.nii")
-
-
-def _write_nifti(maps: Maps, space: Space | None, folder: Path) -> None:
-    assert isinstance(space, Volume)
-    labels = space.unmask(maps.labels, fill=0).astype(np.int16)
-    _nib.save(_nib.Nifti1Image(labels, space.affine), folder / "clusters.nii.gz")
-    for group, (_, values) in maps.scalars.items():
-        volume = space.unmask(values, fill=0).astype(np.float32)
-        _nib.save(_nib.Nifti1Image(volume, space.affine), folder / f"{group}.nii.gz")
-
-
-def _write_table(maps: Maps, space: Space | None, folder: Path) -> None:
-    columns: dict[str, Any] = {}
-    if isinstance(space, Regions):
-        columns["region"] = list(space.names)
-    else:
-        columns["vertex"] = np.arange(len(maps.labels))
-    columns["cluster"] = maps.labels
-    for group, (names, values) in maps.scalars.items():
-        for name, one in zip(names, values, strict=True):
-            columns[f"{group}: {name}"] = one
-    pd.DataFrame(columns).to_csv(folder / "maps.tsv", sep="\t", index=False)
+def _prefix(writer: Writer, side: Side | None) -> str:
+    return "" if side is None else writer.prefixes[side]
 
 
 def _write_tables(model: FittedModel, folder: Path) -> None:
@@ -303,12 +212,3 @@ def _write_tables(model: FittedModel, folder: Path) -> None:
             "vertices": np.bincount(model.labels_, minlength=len(curves)),
         }
     ).to_csv(folder / "trajectories.tsv", sep="\t", index=False)
-
-
-_WRITERS: dict[str, Callable[[Maps, Space | None, Path], None]] = {
-    "gifti": _write_gifti,
-    "freesurfer": _write_freesurfer,
-    "cifti": _write_cifti,
-    "nifti": _write_nifti,
-    "table": _write_table,
-}

@@ -21,7 +21,7 @@ from joblib import Parallel, delayed
 from braindive.cohort import Cohort
 from braindive.errors import BraindiveError
 from braindive.io.paths import PathLike
-from braindive.io.reading import Plan, Progress, plan_cohort
+from braindive.io.reading import Plan, ReportProgress, plan_cohort
 from braindive.io.scratch import DTYPE, Scratch, fingerprint, record_inputs, record_table
 from braindive.io.table import typed_table
 from braindive.space import Space, space_from_arrays
@@ -45,7 +45,7 @@ def pack_cohort(
     times: str | None = None,
     controls: str | None = None,
     n_jobs: int | None = None,
-    progress: Progress | None = None,
+    progress: ReportProgress | None = None,
 ) -> Path:
     """Read a study once, check it, and write it as one packed cohort.
 
@@ -194,7 +194,7 @@ def _write_store(
     scratch: Scratch,
     inputs: list[dict[str, Any]],
     n_jobs: int | None,
-    tell: Progress,
+    tell: ReportProgress,
 ) -> None:
     if store.exists():  # of a call that was interrupted while writing it
         shutil.rmtree(store)

@@ -33,7 +33,7 @@ _BATCH = 8
 # bad, so that one error lists everything; a larger one is not worth the wait.
 _QUICK = 2**28
 
-Progress = Callable[[str, int, int], None]
+ReportProgress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def read_cohort(
     times: str | None = None,
     controls: str | None = None,
     n_jobs: int | None = None,
-    progress: Progress | None = None,
+    progress: ReportProgress | None = None,
 ) -> Cohort:
     """Read a cohort from a table with one row per scan.
 

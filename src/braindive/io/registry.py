@@ -261,17 +261,5 @@ def to_file_names(part: str, content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_code_names(part: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Call the entries of a part of the model as the code does; undoes `to_file_names`.
-
-    Parameters
-    ----------
-    part : {"parameters", "fitted", "_internal"}
-        Which part.
-    content : mapping
-        By names in the file.
-
-    Returns
-    -------
-    dict
-    """
+    """Call the entries of a part of the model as the code does; undoes `to_file_names`."""
     return {RENAMED[part].get(name, name): value for name, value in content.items()}

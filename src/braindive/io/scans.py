@@ -6,25 +6,22 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from braindive.arrays import Array, IntArray
 from braindive.errors import CohortError
-from braindive.io.formats import MapFile, UnreadableError, open_map, read_frames
+from braindive.io.formats.contents import MapFile, NamedVertices, UnreadableError
+from braindive.io.formats.registry import open_map, read_frames
 from braindive.io.paths import OutsideError, resolve_inside
 from braindive.io.problems import Problems
-from braindive.io.spaces import CORTEX
 from braindive.space import Space, Surface, Volume
+from braindive.space.fsaverage import FAMILY
 
+# Sizes by which people know a mesh: one hemisphere of fsaverage's family, or fsLR-32k.
 _MESHES = {
-    642: "fsaverage3",
-    2562: "fsaverage4",
-    10242: "fsaverage5",
-    40962: "fsaverage6",
-    163842: "fsaverage",
+    **FAMILY,
     32492: "one hemisphere of fsLR-32k",
     64984: "both hemispheres of fsLR-32k",
 }
@@ -84,14 +81,14 @@ class ScanReader:
         failed = set()
         for (column, path), members in together.items():
             try:
-                flat, axis = read_frames(path, [scans[i].frame for i in members])
+                flat, vertices = read_frames(path, [scans[i].frame for i in members])
             except UnreadableError as error:
                 for i in members:
                     failed.add(i)
                     name = scans[i].names[column]
                     problems.add(scans[i].row, f"{error}.", column=column, file=name)
                 continue
-            index = self._index(column, flat.shape[1], axis)
+            index = self._index(column, flat.shape[1], vertices)
             part = flat[:, np.maximum(index, 0)]
             part[:, index < 0] = np.nan
             values[members, self._where(column)] = part
@@ -112,10 +109,10 @@ class ScanReader:
                 return slice(n_left, None)
         return slice(None)
 
-    def _index(self, column: str, n_values: int, axis: Any) -> IntArray:
+    def _index(self, column: str, n_values: int, vertices: NamedVertices | None) -> IntArray:
         """Position in the flat file of each column; -1 where the file has none."""
-        if isinstance(self.space, Surface) and axis is not None:
-            return cifti_index(self.space, axis)
+        if isinstance(self.space, Surface) and vertices is not None:
+            return vertices.columns(self.space)
         key = (column, n_values)
         if key not in self._known:
             self._known[key] = self._flat_index(column, n_values)
@@ -281,10 +278,10 @@ def _volume_mismatches(found: MapFile, space: Volume) -> list[str]:
 
 def _surface_mismatches(column: str, found: MapFile, space: Surface) -> list[str]:
     sizes = {part.side: part.n_mesh for part in space.hemispheres}
-    if found.axis is not None:
+    if found.vertices is not None:
         if column != "path":
             return ["a CIFTI file holds both hemispheres; name it in the column path"]
-        held = {CORTEX[name]: n for name, n in found.axis.nvertices.items() if name in CORTEX}
+        held = found.vertices.n_mesh
         return [
             f"the file holds {held.get(side, 0)} vertices of the {side} hemisphere, but the mesh "
             f"of {space.name!r} has {size}"
@@ -304,19 +301,6 @@ def _surface_mismatches(column: str, found: MapFile, space: Surface) -> list[str
 def _size(found: MapFile) -> str:
     known = _MESHES.get(found.n_values)
     return f"{found.n_values} values" + (f" ({known})" if known else "")
-
-
-def cifti_index(space: Surface, axis: Any) -> IntArray:
-    """Position in the grayordinates of each column of a surface; -1 where it has none."""
-    held = {CORTEX.get(name): (where, model) for name, where, model in axis.iter_structures()}
-    columns = []
-    for part in space.hemispheres:
-        position = np.full(part.n_mesh, -1)
-        if part.side in held:
-            where, model = held[part.side]
-            position[model.vertex] = np.arange(len(axis))[where]
-        columns.append(position[part.mask])
-    return np.concatenate(columns)
 
 
 def check_columns(columns: Sequence[str], space: Space | None) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from braindive.arrays import Array
-from braindive.io.reading import Plan, Progress
+from braindive.io.reading import Plan, ReportProgress
 
 DTYPE = np.dtype("<f4")
 
@@ -46,7 +46,7 @@ class Scratch:
             # Last, so that a folder with the mark is complete.
             marker.write_text(mark)
 
-    def fill(self, n_jobs: int | None, tell: Progress) -> Inputs:
+    def fill(self, n_jobs: int | None, tell: ReportProgress) -> Inputs:
         """Read what is not there yet; return the record of all inputs."""
         plan = self._plan
         known: dict[Path, dict[str, Any]] = {}

@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-import nibabel as nib
 import numpy as np
 import pandas as pd
-from nibabel.freesurfer.io import read_geometry, read_label
 
 from braindive.arrays import Array, BoolArray, IntArray
 from braindive.errors import ParameterError
-from braindive.io.sides import UNREADABLE, declared_side, side_of_name
+from braindive.io.formats.base import Format
+from braindive.io.formats.contents import UNREADABLE
+from braindive.io.formats.registry import FORMATS, declared_side, find_format, find_function
+from braindive.io.paths import PathLike
+from braindive.io.sides import side_of_name
 from braindive.space.base import Space
+from braindive.space.fsaverage import BUILT_IN, fsaverage5
 from braindive.space.regions import Regions
 from braindive.space.surface import Hemisphere, Side, Surface
 from braindive.space.volume import Volume
 
-PathLike = str | os.PathLike[str]
-
-_BUILT_IN: dict[str, tuple[Side, ...]] = {
-    "fsaverage5": ("left", "right"),
-    "fsaverage5-left": ("left",),
-    "fsaverage5-right": ("right",),
-}
 _BY_FILE = {
     "fsaverage": "the folder of the subject, for example $SUBJECTS_DIR/fsaverage",
     "fsaverage6": "the folder of the subject, for example $SUBJECTS_DIR/fsaverage6",
@@ -36,10 +29,6 @@ _BY_FILE = {
         "the two surfaces, for example "
         "tpl-fsLR_den-32k_hemi-L_sphere.surf.gii,tpl-fsLR_den-32k_hemi-R_sphere.surf.gii"
     ),
-}
-CORTEX: dict[str, Side] = {
-    "CIFTI_STRUCTURE_CORTEX_LEFT": "left",
-    "CIFTI_STRUCTURE_CORTEX_RIGHT": "right",
 }
 
 
@@ -81,8 +70,8 @@ def load_space(
     """
     if isinstance(spec, Space):
         space = spec
-    elif isinstance(spec, str) and spec in _BUILT_IN:
-        space = _fsaverage5(_BUILT_IN[spec], spec)
+    elif isinstance(spec, str) and spec in BUILT_IN:
+        space = fsaverage5(spec)
     else:
         space = _from_files(_as_paths(spec), neighbourhood)
     if mask is None:
@@ -90,18 +79,6 @@ def load_space(
     if not isinstance(space, Surface):
         raise ParameterError(f"mask is for surfaces; the {space.kind} {space.name!r} has its own.")
     return _masked(space, _as_paths(mask))
-
-
-@cache
-def _fsaverage5(sides: tuple[Side, ...], name: str) -> Surface:
-    folder = files("nilearn.datasets") / "data" / "fsaverage5"
-    return Surface(
-        name,
-        tuple(
-            Hemisphere(side, *_read_mesh(Path(str(folder / f"sphere_{side}.gii.gz"))))
-            for side in sides
-        ),
-    )
 
 
 def _as_paths(spec: PathLike | Sequence[PathLike]) -> list[Path]:
@@ -123,7 +100,7 @@ def _existing(text: str) -> Path:
         return path
     if text in _BY_FILE:
         raise ParameterError(f"{text} does not come with nilearn; instead give {_BY_FILE[text]}.")
-    names = ", ".join([*_BUILT_IN, *_BY_FILE])
+    names = ", ".join([*BUILT_IN, *_BY_FILE])
     raise ParameterError(f"there is no space and no file {text!r}; give a path, or one of {names}.")
 
 
@@ -135,7 +112,7 @@ def _from_files(paths: list[Path], neighbourhood: int) -> Space:
             return _subject_surface(first)
         if name.endswith((".tsv", ".csv")):
             return _read_regions(first)
-        if name.endswith((".nii", ".nii.gz", ".mgz")):
+        if any(name.endswith(known.volume_suffixes) for known in FORMATS.values()):
             return _read_volume(first, neighbourhood)
     default: tuple[Side, ...] = ("left", "right")
     parts = []
@@ -162,13 +139,7 @@ def _subject_surface(folder: Path) -> Surface:
 
 def _read_mesh(path: Path) -> tuple[Array, IntArray]:
     try:
-        if path.name.endswith((".gii", ".gii.gz")):
-            image: Any = nib.load(path)
-            points, triangles = image.agg_data(("pointset", "triangle"))
-            if not isinstance(points, np.ndarray) or not isinstance(triangles, np.ndarray):
-                raise ValueError("it has no points and triangles")
-        else:
-            points, triangles = read_geometry(path)  # type: ignore[no-untyped-call]
+        points, triangles = find_function(path, "read_mesh")(path)
     except UNREADABLE as error:
         raise ParameterError(f"{path} cannot be read as a surface: {error}.") from None
     return points, triangles
@@ -176,13 +147,14 @@ def _read_mesh(path: Path) -> tuple[Array, IntArray]:
 
 def _read_volume(path: Path, neighbourhood: int) -> Volume:
     try:
-        image = nib.load(path)
-        data = np.asarray(image.dataobj)  # type: ignore[attr-defined]
-        affine = image.affine  # type: ignore[attr-defined]
-    except (*UNREADABLE, AttributeError) as error:
+        found = find_function(path, "read_mask")(path)
+        if found.affine is None:
+            raise ValueError("it is not an image of voxels")
+    except UNREADABLE as error:
         raise ParameterError(f"{path} cannot be read as a mask: {error}.") from None
+    data = found.numbers
     data = data[..., 0] if data.ndim == 4 and data.shape[3] == 1 else data
-    return Volume(path.name, np.nan_to_num(data) != 0, affine, neighbourhood)
+    return Volume(path.name, np.nan_to_num(data) != 0, found.affine, neighbourhood)
 
 
 def _read_regions(path: Path) -> Regions:
@@ -206,8 +178,9 @@ def _read_regions(path: Path) -> Regions:
 
 
 def _masked(space: Surface, paths: list[Path]) -> Surface:
-    if len(paths) == 1 and paths[0].name.endswith(".nii"):
-        masks = _cifti_masks(paths[0], space)
+    of_both = find_format(paths[0], "read_hemispheres") if len(paths) == 1 else None
+    if of_both is not None:
+        masks = _read_masks(paths[0], space, of_both)
     elif len(paths) != len(space.hemispheres):
         raise ParameterError(
             f"{space.name!r} has {len(space.hemispheres)} hemisphere(s); give a mask for each, "
@@ -228,35 +201,33 @@ def _masked(space: Surface, paths: list[Path]) -> Surface:
 
 def _read_mask(path: Path, part: Hemisphere) -> BoolArray:
     try:
-        if path.suffix == ".label":
-            vertices = read_label(path)  # type: ignore[no-untyped-call]
+        read_vertices = find_function(path, "read_vertices")
+        if read_vertices is not None:
+            vertices = read_vertices(path)
             if vertices.max(initial=0) >= part.n_mesh:
                 raise ValueError(f"it names vertex {vertices.max()} of a mesh of {part.n_mesh}")
             mask = np.zeros(part.n_mesh, dtype=bool)
             mask[vertices] = True
             return mask
-        image: Any = nib.load(path)
-        is_gifti = hasattr(image, "darrays")
-        data = image.darrays[0].data if is_gifti else np.asarray(image.dataobj)
+        numbers = find_function(path, "read_mask")(path).numbers
     except (*UNREADABLE, AttributeError) as error:
         raise ParameterError(f"{path} cannot be read as a mask: {error}.") from None
-    measured: BoolArray = np.nan_to_num(np.ravel(data, order="F")) != 0
+    measured: BoolArray = np.nan_to_num(np.ravel(numbers, order="F")) != 0
     return measured
 
 
-def _cifti_masks(path: Path, space: Surface) -> list[BoolArray]:
+def _read_masks(path: Path, space: Surface, known: Format) -> list[BoolArray]:
+    """Masks of all hemispheres from one file."""
+    assert known.read_hemispheres is not None
     try:
-        header: Any = nib.load(path).header
-        axis = header.get_axis(1)
-        models = {CORTEX.get(name): model for name, _, model in axis.iter_structures()}
+        held = known.read_hemispheres(path)
     except (*UNREADABLE, AttributeError) as error:
-        raise ParameterError(f"{path} cannot be read as CIFTI: {error}.") from None
+        raise ParameterError(f"{path} cannot be read as {known.name.upper()}: {error}.") from None
     masks = []
     for part in space.hemispheres:
+        if held.n_mesh.get(part.side, part.n_mesh) != part.n_mesh:
+            raise ParameterError(f"{path} is of another mesh than {space.name!r}.")
         mask = np.zeros(part.n_mesh, dtype=bool)
-        if part.side in models:
-            if models[part.side].nvertices.popitem()[1] != part.n_mesh:
-                raise ParameterError(f"{path} is of another mesh than {space.name!r}.")
-            mask[models[part.side].vertex] = True
+        mask[held.vertices.get(part.side, [])] = True
         masks.append(mask)
     return masks

@@ -85,7 +85,7 @@ def read_table(
         frame = table.reset_index(drop=True)
         frame.columns = pd.Index(names)
     else:
-        frame = _read(Path(table).expanduser(), names, wide)
+        frame = _read_text(Path(table).expanduser(), names, wide)
     if len(frame) == 0:
         raise CohortError(f"{source} has no rows; it needs one for each scan.")
     text = frame.drop(columns=wide).astype(object).map(_as_text)
@@ -180,7 +180,7 @@ def _separator(path: Path) -> str:
     return "," if path.suffix.lower() == ".csv" else "\t"
 
 
-def _read(path: Path, names: list[str], wide: list[str]) -> pd.DataFrame:
+def _read_text(path: Path, names: list[str], wide: list[str]) -> pd.DataFrame:
     measured = set(wide)
     try:
         return pd.read_csv(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import nibabel as nib
@@ -14,8 +12,12 @@ import numpy as np
 
 from braindive.arrays import Array, IntArray
 from braindive.errors import ParameterError
-from braindive.io.spaces import load_space
 from braindive.space import Hemisphere, Side, Space, Surface, Volume
+from braindive.space.fsaverage import (
+    begins_with_fsaverage5,
+    fsaverage5_mesh,
+    fsaverage5_values,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,7 +80,7 @@ class CortexPicture:
 
     def __init__(self, space: Surface) -> None:
         self._space = space
-        self._meshes = {part.side: display_mesh(part) for part in space.hemispheres}
+        self._meshes = {part.side: display_mesh(part, space.name) for part in space.hemispheres}
         views: tuple[View, ...] = ("lateral", "medial")
         if len(space.sides) == 1:
             self.panels = [(space.sides[0], view) for view in views]
@@ -184,12 +186,17 @@ def picture_of(space: Space | None, n_cuts: int = 3) -> Picture:
     )
 
 
-def display_mesh(part: Hemisphere) -> DisplayMesh:
-    """Return the inflated fsaverage5 for meshes that begin with its vertices, else the mesh."""
-    known = load_space(f"fsaverage5-{part.side}")
-    assert isinstance(known, Surface)
-    sphere = known.hemispheres[0].coordinates
-    if part.n_mesh >= len(sphere) and _same_directions(part.coordinates[: len(sphere)], sphere):
+def display_mesh(part: Hemisphere, name: str = "") -> DisplayMesh:
+    """Return the inflated fsaverage5 for meshes that begin with its vertices, else the mesh.
+
+    Parameters
+    ----------
+    part : Hemisphere
+        The measured mesh.
+    name : str
+        Name of its space.
+    """
+    if begins_with_fsaverage5(part, name):
         return _inflated(part.side)
     return DisplayMesh(part.coordinates, part.faces, np.zeros(part.n_mesh), part.n_mesh)
 
@@ -267,18 +274,7 @@ def _facing(points: Array, faces: IntArray) -> Array:
 
 @cache
 def _inflated(side: Side) -> DisplayMesh:
-    folder = files("nilearn.datasets") / "data" / "fsaverage5"
-    surface: Any = nib.load(Path(str(folder / f"infl_{side}.gii.gz")))
-    folds: Any = nib.load(Path(str(folder / f"sulc_{side}.gii.gz")))
-    points, faces = surface.agg_data(("pointset", "triangle"))
-    low, high = np.percentile(folds.agg_data(), [5, 95])
-    depth = np.clip((folds.agg_data() - low) / (high - low), 0, 1)
-    return DisplayMesh(points, faces, depth, len(points))
-
-
-def _same_directions(some: Array, others: Array) -> bool:
-    """Whether points lie in the same directions from their middle, within a degree or two."""
-    with np.errstate(invalid="ignore"):
-        first = some / np.linalg.norm(some, axis=1, keepdims=True)
-        second = others / np.linalg.norm(others, axis=1, keepdims=True)
-    return bool(np.min(np.sum(first * second, axis=1)) > 0.999)
+    points, faces = fsaverage5_mesh("inflated", side)
+    folds = fsaverage5_values("sulcal depth", side)
+    low, high = np.percentile(folds, [5, 95])
+    return DisplayMesh(points, faces, np.clip((folds - low) / (high - low), 0, 1), len(points))

@@ -13,7 +13,7 @@ from braindive.cohort import Cohort
 from braindive.estimator import DIVE
 from braindive.palette import cluster_colours
 from braindive.report.embedding import encode_array, plain
-from braindive.report.picture import Picture
+from braindive.report.picture import PagePicture
 
 # Where a table says who and when, or where on someone's disk a scan lies.
 _NOT_SHOWN = {"participant_id", "subject", "time", "years", "path", "left", "right", "session_id"}
@@ -54,7 +54,7 @@ def describe_range(model: DIVE) -> dict[str, float]:
     return {"low": float(low - margin), "high": float(high + margin)}
 
 
-def describe_picture(model: DIVE, picture: Picture) -> dict[str, Any]:
+def describe_picture(model: DIVE, picture: PagePicture) -> dict[str, Any]:
     """Geometry and membership of each point; the page computes every frame from them."""
     measured = picture.columns >= 0
     steps = np.zeros((len(picture.columns), len(model.noise_)), dtype=np.uint16)

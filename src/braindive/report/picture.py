@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
-import nibabel as nib
 import numpy as np
 from nibabel.orientations import apply_orientation, io_orientation
 
@@ -15,17 +12,21 @@ from braindive.arrays import Array, IntArray
 from braindive.plotting.drawing import display_mesh
 from braindive.report.embedding import encode_array
 from braindive.space import Hemisphere, Space, Surface, Volume
+from braindive.space.fsaverage import (
+    N_FSAVERAGE5,
+    Shape,
+    begins_with_fsaverage5,
+    fsaverage5_mesh,
+)
 
 # fsLR-32k is shown as it is; anything finer is more than a page needs.
 MOST_VERTICES = 33_000
-# fsaverage and fsaverage6 begin with the vertices of fsaverage5.
-_COARSE = 10_242
 _N_SLICES = 12
 _SLICES_IN_ROW = 4
 
 
 @dataclass(frozen=True)
-class Picture:
+class PagePicture:
     """What the page draws.
 
     Parameters
@@ -46,7 +47,7 @@ class Picture:
     note: str = ""
 
 
-def draw_space(space: Space | None) -> Picture | None:
+def draw_space(space: Space | None) -> PagePicture | None:
     """Choose points and geometry for a space; None where there is nothing to look at.
 
     Parameters
@@ -56,7 +57,7 @@ def draw_space(space: Space | None) -> Picture | None:
 
     Returns
     -------
-    Picture or None
+    PagePicture or None
 
     Examples
     --------
@@ -72,17 +73,18 @@ def draw_space(space: Space | None) -> Picture | None:
     return None
 
 
-def _draw_surface(space: Surface) -> Picture:
+def _draw_surface(space: Surface) -> PagePicture:
     parts, drawn, columns, offset, notes = [], [], [], 0, []
     for part in space.hemispheres:
         column = np.full(part.n_mesh, -1, dtype=np.int64)
         column[part.mask] = offset + np.arange(part.n_measured)
         offset += part.n_measured
-        is_known = _is_fsaverage(part, space.name)
+        is_known = begins_with_fsaverage5(part, space.name)
         if is_known:
-            kept: IntArray = np.arange(_COARSE)
-            shapes = {name: _fsaverage5(file, part.side) for name, file in _SHAPES.items()}
-            faces = _fsaverage5_faces(part.side)
+            kept: IntArray = np.arange(N_FSAVERAGE5)
+            meshes = {word: fsaverage5_mesh(shape, part.side) for word, shape in _SHAPES.items()}
+            shapes = {word: points for word, (points, _) in meshes.items()}
+            faces = meshes["Folded"][1]
         else:
             kept, faces = thin_mesh(part.coordinates, part.faces, MOST_VERTICES)
             shapes = {"Surface": part.coordinates[kept]}
@@ -99,7 +101,7 @@ def _draw_surface(space: Surface) -> Picture:
                 "size": len(kept),
                 "faces": encode_array(faces, "uint16"),
                 "vertices": encode_array(kept, "uint32"),
-                "sulci": _encode_depth(part) if is_known else None,
+                "sulci": _encode_depth(part, space.name) if is_known else None,
             }
         )
     content = {
@@ -109,41 +111,16 @@ def _draw_surface(space: Surface) -> Picture:
             for name in drawn[0][1]
         },
     }
-    return Picture("surface", np.concatenate(columns), content, " ".join(notes))
+    return PagePicture("surface", np.concatenate(columns), content, " ".join(notes))
 
 
-_SHAPES = {"Folded": "pial", "Inflated": "infl"}
+# Buttons of the page, and the shape that each shows.
+_SHAPES: dict[str, Shape] = {"Folded": "pial", "Inflated": "inflated"}
 
 
-def _is_fsaverage(part: Hemisphere, name: str) -> bool:
-    """Whether the mesh begins with fsaverage5's vertices, seen from its sphere or its name."""
-    if part.n_mesh not in (_COARSE, 40_962, 163_842):
-        return False
-    first = part.coordinates[:_COARSE]
-    lengths = np.linalg.norm(first, axis=1, keepdims=True)
-    if not np.allclose(lengths, lengths[0], rtol=1e-2):
-        return name.startswith("fsaverage")
-    return bool(np.allclose(first / lengths, _fsaverage5("sphere", part.side) / 100, atol=0.02))
-
-
-def _encode_depth(part: Hemisphere) -> str:
+def _encode_depth(part: Hemisphere, name: str) -> str:
     """How deep in a fold each vertex lies, from 0 to 255."""
-    return encode_array(255 * display_mesh(part).depth[:_COARSE], "uint8")
-
-
-def _read_fsaverage5(name: str, side: str) -> tuple[Array, IntArray]:
-    path = files("nilearn.datasets") / "data" / "fsaverage5" / f"{name}_{side}.gii.gz"
-    image: Any = nib.load(Path(str(path)))
-    points, triangles = image.agg_data(("pointset", "triangle"))
-    return points, triangles
-
-
-def _fsaverage5(name: str, side: str) -> Array:
-    return _read_fsaverage5(name, side)[0]
-
-
-def _fsaverage5_faces(side: str) -> IntArray:
-    return _read_fsaverage5("pial", side)[1]
+    return encode_array(255 * display_mesh(part, name).depth, "uint8")
 
 
 def _encode_shape(parts: list[tuple[str, Array]]) -> dict[str, Any]:
@@ -220,7 +197,7 @@ def _upright(numbers: Array, affine: Array) -> IntArray:
     return turned
 
 
-def _draw_volume(space: Volume) -> Picture:
+def _draw_volume(space: Volume) -> PagePicture:
     """Axial slices, evenly spaced through the mask, laid out in rows."""
     numbers = np.full(space.mask.shape, -1.0)
     numbers[space.mask] = np.arange(space.n_vertices)
@@ -247,4 +224,4 @@ def _draw_volume(space: Volume) -> Picture:
         "places": encode_array(np.concatenate(places), "uint16"),
     }
     note = f"{len(chosen)} axial slices from below to above; the right side is on the right."
-    return Picture("volume", np.concatenate(columns), content, note)
+    return PagePicture("volume", np.concatenate(columns), content, note)

@@ -1,0 +1,1 @@
+"""File formats: one file for each, and one line for each in `registry`."""
