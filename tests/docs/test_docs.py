@@ -72,7 +72,7 @@ def test_code_blocks_run(page, tmp_path):
 def test_a_command_that_fails_would_be_seen(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("```console\nbraindive fit nowhere.tsv -o fit.dive   # no such file\n```\n")
-    with pytest.raises(AssertionError, match="there is no cohort nowhere.tsv"):
+    with pytest.raises(AssertionError, match=r"there is no cohort nowhere\.tsv"):
         test_code_blocks_run(page, tmp_path)
 
 

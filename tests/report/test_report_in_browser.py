@@ -11,13 +11,12 @@ import matplotlib.image
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 import braindive as bd
 from braindive.palette import cluster_colours
-
-By = pytest.importorskip("selenium.webdriver.common.by").By
-Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
-ActionChains = pytest.importorskip("selenium.webdriver.common.action_chains").ActionChains
 
 
 @pytest.fixture(scope="module")

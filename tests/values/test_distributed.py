@@ -34,10 +34,9 @@ def two_processes():
         yield client
 
 
-@pytest.fixture(scope="module")
-def client():
-    with two_processes() as client:
-        yield client
+@pytest.fixture
+def client(two_workers):
+    return two_workers
 
 
 def kill_a_worker(client):
