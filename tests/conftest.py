@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 
 import numpy as np
 import pytest
@@ -16,6 +17,15 @@ def find_browser():
     """Paths of Chromium and of its driver, or None where one of them is missing."""
     paths = shutil.which("chromium"), shutil.which("chromedriver")
     return None if None in paths else paths
+
+
+def pytest_configure():
+    """Let Ctrl-C through to commands that tests start, in a run in the background too.
+
+    Shells let what runs in the background ignore SIGINT, and all its children inherit that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups

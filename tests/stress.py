@@ -6,6 +6,7 @@
 """
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -28,8 +29,10 @@ FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 @contextmanager
 def busy_core():
-    """Keep one core busy."""
-    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    """Keep one core busy, for as long as this process lives."""
+    parent = os.getpid()
+    loop = f"import os\nwhile os.getppid() == {parent}: pass"
+    process = subprocess.Popen([sys.executable, "-c", loop])
     try:
         yield
     finally:
