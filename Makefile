@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench paper docs picture clean
+.PHONY: demo test stress bench paper docs picture clean
 
 demo: $(VENV)/core
 	$(BIN)/braindive demo demo
@@ -14,6 +14,12 @@ test: $(VENV)/dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n auto
+
+# Tests that start processes, send signals or wait, again and again beside a busy core;
+# `make stress TIMES=5 TESTS=tests/cli` for others.
+TIMES ?= 20
+stress: $(VENV)/dev
+	$(BIN)/python tests/stress.py $(TIMES) $(TESTS)
 
 bench: $(VENV)/dev
 	$(BIN)/python benchmarks/run.py --write docs/performance.md

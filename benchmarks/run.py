@@ -52,7 +52,7 @@ def run(size: Size, estimator: str = "DIVE", **options: object) -> Result:
 
 
 def large_cohort(quick: bool) -> str:
-    size = Size(4, 20) if quick else Size(7, 454)
+    size = Size(3, 10) if quick else Size(7, 454)
     rows = {
         "without spatial field": run(size, spatial=None),
         "with estimated spatial field": run(size, spatial="auto"),
@@ -67,9 +67,9 @@ def large_cohort(quick: bool) -> str:
 
 def growth(quick: bool) -> str:
     if quick:
-        by_vertices = [Size(n, 20) for n in (3, 4)]
-        by_visits = [Size(3, n) for n in (20, 40)]
-        by_clusters = [Size(3, 20, k) for k in (2, 3)]
+        by_vertices = [Size(n, 10) for n in (2, 3)]
+        by_visits = [Size(3, n) for n in (10, 20)]
+        by_clusters = [Size(3, 10, k) for k in (2, 3)]
     else:
         by_vertices = [Size(n, 200) for n in (5, 6, 7)]
         by_visits = [Size(6, n) for n in (100, 300, 900)]
@@ -111,7 +111,7 @@ def growth(quick: bool) -> str:
 
 
 def fast_and_exact(quick: bool) -> str:
-    size = Size(3, 20) if quick else Size(4, 50)
+    size = Size(3, 10) if quick else Size(4, 50)
     rows = {
         'method="fast"': run(size, spatial=None),
         'method="exact"': run(size, spatial=None, method="exact"),
@@ -125,7 +125,7 @@ def fast_and_exact(quick: bool) -> str:
 
 
 def scikit_learn(quick: bool) -> str:
-    size = Size(3, 20) if quick else Size(6, 200)
+    size = Size(3, 10) if quick else Size(6, 200)
     rows = {
         "DIVE, without spatial field": run(size, spatial=None),
         "DIVE, with spatial field": run(size, spatial="auto"),
@@ -141,7 +141,7 @@ def scikit_learn(quick: bool) -> str:
 
 
 def basic_simulation(quick: bool) -> str:
-    n_subjects, n_vertices = (60, 300) if quick else (300, 1000)
+    n_subjects, n_vertices = (30, 100) if quick else (300, 1000)
     print(f"basic simulation of {n_vertices:,} vertices", file=sys.stderr, flush=True)
     result = in_fresh_process(measure_basic, n_subjects, n_vertices, {})
     return tables.section(

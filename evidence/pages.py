@@ -211,9 +211,12 @@ def groups_page(rows: Rows, size: Size, folder: Path) -> None:
     write_table(frame, folder / "groups.tsv")
     save(plot_p_values(frame), folder / "groups.png")
     example = simulate_cohort(
-        n_subjects=150, n_visits=5, group_effect=0.8, control_share=0.3, random_state=0
+        **size.group_cohorts[-1], group_effect=0.8, control_share=0.3, random_state=0
     )
-    save(plot_groups(DIVE(random_state=0).fit(example.cohort), "apoe4"), folder / "carriers.png")
+    save(
+        plot_groups(DIVE(personal=False, random_state=0).fit(example.cohort), "apoe4"),
+        folder / "carriers.png",
+    )
     null, planted = frame[frame["effect"] == 0], frame[frame["effect"] > 0]
     false_positives = _by_cohort(null, _false_positives)
     found = _by_cohort(planted, _power)

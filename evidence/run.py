@@ -32,11 +32,6 @@ from pages import comparison_page, groups_page, index_page, simulations_page
 from sizes import FULL, REDUCED, TINY, Size
 
 SIZES = {size.name: size for size in (TINY, REDUCED, FULL)}
-# Few maps, in which speeds are mostly noise, and enough to see them.
-GROUP_COHORTS = (
-    {"n_subjects": 60, "n_visits": 3, "n_vertices": 60},
-    {"n_subjects": 150, "n_visits": 5, "n_vertices": 1000},
-)
 PAGES = {
     "simulations": simulations_page,
     "comparison": comparison_page,
@@ -79,8 +74,8 @@ def tasks_of(size: Size) -> dict[str, list[tuple]]:
             for model in (*MODELS, TRUTH)
         ],
         "groups": [
-            (group_test, {"effect": effect, "seed": seed} | cohort)
-            for cohort in GROUP_COHORTS
+            (group_test, {"effect": effect, "seed": seed, **cohort})
+            for cohort in size.group_cohorts
             for effect, cohorts in ((0.0, size.null_cohorts), (0.8, size.planted_cohorts))
             for seed in range(cohorts)
         ],

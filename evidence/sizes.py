@@ -7,6 +7,11 @@ from dataclasses import dataclass, field
 
 SPACINGS = (0.33, 0.30, 0.23, 0.17, 0.10, 0.07, 0.03, 0.02)
 SUBJECTS = (300, 200, 100, 50, 35, 20, 10, 5)
+# Few maps, in which speeds are mostly noise, and enough to see them.
+GROUP_COHORTS: Sequence[Mapping[str, int]] = (
+    {"n_subjects": 60, "n_visits": 3, "n_vertices": 60},
+    {"n_subjects": 150, "n_visits": 5, "n_vertices": 1000},
+)
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,7 @@ class Size:
     selection_subjects: int
     spacings: Sequence[float] = field(default=SPACINGS)
     subjects: Sequence[int] = field(default=SUBJECTS)
+    group_cohorts: Sequence[Mapping[str, int]] = field(default=GROUP_COHORTS)
 
 
 REDUCED = Size(
@@ -64,6 +70,10 @@ TINY = Size(
     selection_subjects=20,
     spacings=(0.33,),
     subjects=(10, 5),
+    group_cohorts=(
+        {"n_subjects": 30, "n_visits": 3, "n_vertices": 30},
+        {"n_subjects": 40, "n_visits": 4, "n_vertices": 60},
+    ),
 )
 FULL = Size(
     name="full",

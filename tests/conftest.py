@@ -1,10 +1,79 @@
 """Small cohorts, a tiny mesh and a seeded generator that all tests share."""
 
+import os
+import shutil
+import signal
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 import braindive as bd
+
+NO_BROWSER = "no chromium and chromedriver on this machine"
+
+
+def find_browser():
+    """Paths of Chromium and of its driver, or None where one of them is missing."""
+    paths = shutil.which("chromium"), shutil.which("chromedriver")
+    return None if None in paths else paths
+
+
+def pytest_configure():
+    """Let Ctrl-C through to commands that tests start, in a run in the background too.
+
+    Shells let what runs in the background ignore SIGINT, and all its children inherit that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items):
+    """Say which tests run in one process, and begin with those that take long.
+
+    Tests that use the shared Dask cluster or the browser run in one process each, so that one of
+    each is started. Tests of a file share its fixtures and run in one process too, but for slow
+    ones, which are spread. What takes long comes first, so that no process waits for another at
+    the end.
+    """
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        if "two_workers" in fixtures:
+            group = "dask"
+        elif "browser" in fixtures:
+            group = "browser"
+        elif item.get_closest_marker("slow"):
+            continue
+        else:
+            group = item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group(group))
+    heavy = ("browser", "two_workers")
+    items.sort(
+        key=lambda item: (
+            not (
+                item.get_closest_marker("slow")
+                or any(name in getattr(item, "fixturenames", ()) for name in heavy)
+            )
+        )
+    )
+
+
+def pytest_runtest_setup(item):
+    """Where there is no browser, its tests are not run; on a server that is an error."""
+    if "browser" in getattr(item, "fixturenames", ()) and find_browser() is None:
+        if os.environ.get("CI", "").lower() in ("1", "true"):
+            pytest.fail(f"{NO_BROWSER}, and CI is set: install them", pytrace=False)
+        pytest.skip(NO_BROWSER)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say in the summary if reports were not opened in a browser."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    n_tests = sum(NO_BROWSER in str(report.longrepr) for report in skipped)
+    if n_tests:
+        terminalreporter.section("browser tests were NOT run", red=True)
+        terminalreporter.line(f"{n_tests} browser tests were NOT run: {NO_BROWSER}", red=True)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import nibabel as nib
 import numpy as np
@@ -19,6 +20,10 @@ import braindive as bd
 from braindive.cli import settings as fit_settings
 from braindive.cli.main import app
 
+# Seconds after which a process counts as hanging.
+PATIENCE = 300
+PAUSING = str(Path(__file__).parents[1] / "pausing.py")
+
 
 def braindive(*arguments, folder, **options):
     return subprocess.run(
@@ -26,7 +31,7 @@ def braindive(*arguments, folder, **options):
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
         **options,
     )
@@ -113,19 +118,19 @@ def test_printed_sizes_of_clusters_add_up_to_the_number_of_vertices(tmp_path):
 def test_a_fit_killed_half_way_goes_on_to_the_same_file(study, tmp_path):
     """The same command after kill -9 ends in the very bytes of an undisturbed run."""
     command = ["fit", study / "cohort.tsv", "--space", study / "regions.tsv", *FIT]
-    result = braindive(*command, "-o", "whole.dive", folder=tmp_path)
-    assert result.returncode == 0, result.stderr
+    invoke(*command, "-o", tmp_path / "whole.dive")
     kept = tmp_path / "cut.dive.checkpoint"
     process = subprocess.Popen(
-        [sys.executable, "-m", "braindive.cli.main", *map(str, command), "-o", "cut.dive"],
+        [sys.executable, PAUSING, study, "checkpoint", *map(str, command), "-o", "cut.dive"],
         cwd=tmp_path,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    for _ in range(12_000):
-        if kept.exists():
-            break
-        time.sleep(0.005)
+    end = time.monotonic() + PATIENCE
+    while not (study / "paused").exists():
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert kept.exists()

@@ -62,6 +62,32 @@ except KeyboardInterrupt:
 """
 
 
+def end(folder, seconds, send, number):
+    """Start tasks of so many seconds, send a signal once two things are ready; code, messages."""
+    path = os.pathsep.join([str(folder), *filter(None, sys.path)])
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED.replace("SECONDS", str(seconds))],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": path},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        until = time.monotonic() + PATIENCE
+        while len(list(folder.glob("ready-*"))) < 2:
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        send(process.pid, number)
+        # Workers share the pipe, so this returns when all of them are gone.
+        _, messages = process.communicate(timeout=PATIENCE)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    return process.returncode, messages
+
+
 @pytest.mark.parametrize(
     ("seconds", "starting"),
     [([1000, 1000], False), ([0, 1000], False), ([1000, 1000], True)],
@@ -70,26 +96,36 @@ except KeyboardInterrupt:
 def test_workers_end_silently_after_control_c(tmp_path, seconds, starting):
     if starting:
         (tmp_path / "sitecustomize.py").write_text(WAIT_IN_WORKERS)
-    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
-    process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED.replace("SECONDS", str(seconds))],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": path},
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    # A terminal sends the signal to every process of the command.
+    assert end(tmp_path, seconds, os.killpg, signal.SIGINT) == (1, "interrupted\n")
+
+
+def test_workers_end_with_a_parent_that_is_terminated(tmp_path):
+    assert end(tmp_path, [1000, 1000], os.kill, signal.SIGTERM) == (128 + signal.SIGTERM, "")
+
+
+def test_termination_while_workers_start_is_handled_when_they_have_started():
+    """A program's own way to end on SIGTERM is kept."""
+
+    class Ended(BaseException):
+        pass
+
+    def end_in_order(number, frame):
+        raise Ended
+
+    class Terminated(tuple):
+        def __iter__(self):
+            signal.raise_signal(signal.SIGTERM)
+            yield from super().__iter__()
+
+    usual = signal.signal(signal.SIGTERM, end_in_order)
     try:
-        until = time.monotonic() + PATIENCE
-        while len(list(tmp_path.glob("ready-*"))) < 2:
-            assert process.poll() is None, process.stderr.read()
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        with pytest.raises(Ended) as caught, parallel_config("threading", n_jobs=2):
+            run_tasks(divmod, Terminated([(7, 2)] * 20))
+        assert "let_through" in [entry.name for entry in caught.traceback]
+        assert signal.getsignal(signal.SIGTERM) is end_in_order
     finally:
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    # Workers share the pipe, so this returns when all of them are gone.
-    _, messages = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, messages) == (1, "interrupted\n")
+        signal.signal(signal.SIGTERM, usual)
 
 
 def interrupt_twice():

@@ -120,6 +120,17 @@ def pack_in_a_child(table, output, space, *kill_at):
     return subprocess.run([sys.executable, "-c", _CHILD, *arguments], check=False).returncode
 
 
+def interrupt_packing(table, output, space):
+    """Pack until 40 scans are read, where Ctrl-C comes."""
+
+    def progress(stage, done, total):
+        if (stage, done) == ("read", 40):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bd.pack_cohort(table, output, space, n_jobs=1, progress=progress)
+
+
 @pytest.mark.parametrize("kill_at", [("read", 40), ("write", 1)])
 def test_killed_packing_goes_on_to_the_same_bytes(tmp_path, table, surface, kill_at):
     whole = bd.pack_cohort(table, tmp_path / "whole.zarr", surface, n_jobs=1)
@@ -137,7 +148,7 @@ def test_files_that_changed_since_the_interruption_are_read_again(
     tmp_path, table, surface, save_mgh
 ):
     output = tmp_path / "study.zarr"
-    pack_in_a_child(table, output, surface, "read", 40)
+    interrupt_packing(table, output, surface)
     scan = table.parent / pd.read_csv(table, sep="\t")["left"][2]
     save_mgh(scan, np.full(30, 7.0))
     cohort = bd.open_packed(bd.pack_cohort(table, output, surface))
@@ -147,7 +158,7 @@ def test_files_that_changed_since_the_interruption_are_read_again(
 def test_half_a_line_in_the_journal_is_read_again(tmp_path, table, surface):
     output = tmp_path / "study.zarr"
     whole = bd.pack_cohort(table, tmp_path / "whole.zarr", surface)
-    pack_in_a_child(table, output, surface, "read", 40)
+    interrupt_packing(table, output, surface)
     journal = tmp_path / "study.zarr.partial" / "journal.jsonl"
     journal.write_text(journal.read_text()[:-30])
     assert bytes_of(bd.pack_cohort(table, output, surface)) == bytes_of(whole)
@@ -155,7 +166,7 @@ def test_half_a_line_in_the_journal_is_read_again(tmp_path, table, surface):
 
 def test_what_is_left_of_another_study_is_not_used(tmp_path, table, surface):
     output = tmp_path / "study.zarr"
-    pack_in_a_child(table, output, surface, "read", 40)
+    interrupt_packing(table, output, surface)
     frame = pd.read_csv(table, sep="\t").iloc[::-1]
     frame.to_csv(table, sep="\t", index=False)
     cohort = bd.open_packed(bd.pack_cohort(table, output, surface))

@@ -50,7 +50,7 @@ def mean_shortfall(**settings):
     shortfalls = []
     for seed in SEEDS:
         simulation = bd.simulate_cohort(random_state=seed, **settings)
-        model = bd.DIVE(n_clusters=3, random_state=0).fit(simulation.cohort)
+        model = bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(simulation.cohort)
         shortfalls.append(ceiling(simulation) - agreement(model, simulation))
     return np.mean(shortfalls)
 
@@ -59,7 +59,10 @@ def mean_shortfall(**settings):
 def basic():
     """Simulations of the basic setting and their fits."""
     simulations = [bd.simulate_cohort(random_state=seed) for seed in SEEDS]
-    return [(s, bd.DIVE(n_clusters=3, random_state=0).fit(s.cohort)) for s in simulations]
+    return [
+        (s, bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(s.cohort))
+        for s in simulations
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +189,7 @@ def test_subjects_on_a_plateau_do_not_run_away():
     simulation = bd.simulate_cohort(
         n_subjects=60, n_vertices=200, noise=0.5, shift_sd=30, random_state=3
     )
-    model = bd.DIVE(n_clusters=3, random_state=0).fit(simulation.cohort)
+    model = bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(simulation.cohort)
     assert np.abs(model.scores_).max() < 4
     assert correlation(model.scores_, simulation.truth.scores) > 0.95
 
@@ -205,8 +208,10 @@ def test_fewer_subjects_are_enough_up_to_the_ceiling(n_subjects):
 
 
 def test_field_finds_the_patches_that_are_lost_without_it(on_cortex):
-    with_field = bd.DIVE(n_clusters=5, random_state=0).fit(on_cortex.cohort)
-    without = bd.DIVE(n_clusters=5, spatial=None, random_state=0).fit(on_cortex.cohort)
+    with_field = bd.DIVE(n_clusters=5, personal=False, random_state=0).fit(on_cortex.cohort)
+    without = bd.DIVE(n_clusters=5, spatial=None, personal=False, random_state=0).fit(
+        on_cortex.cohort
+    )
     assert agreement(with_field, on_cortex) >= 0.97
     assert agreement(without, on_cortex) < 0.75
     assert with_field.spatial_strength_ > 1
@@ -220,8 +225,8 @@ def test_field_goes_away_where_labels_have_no_spatial_pattern(on_cortex):
         cohort.values[:, shuffle], subjects=cohort.subjects, times=cohort.times, graph=cohort.graph
     )
     labels = on_cortex.truth.labels[shuffle]
-    with_field = bd.DIVE(n_clusters=5, random_state=0).fit(scattered)
-    without = bd.DIVE(n_clusters=5, spatial=None, random_state=0).fit(scattered)
+    with_field = bd.DIVE(n_clusters=5, personal=False, random_state=0).fit(scattered)
+    without = bd.DIVE(n_clusters=5, spatial=None, personal=False, random_state=0).fit(scattered)
     assert with_field.spatial_strength_ < 0.3
     gain = (
         bd.match_clusters(with_field, labels).agreement
@@ -236,7 +241,7 @@ def test_times_shuffled_within_subjects_lose_speeds_and_the_pace(basic, rng):
     simulation, model = basic[0]
     cohort, truth = simulation.cohort, simulation.truth
     times = rng.permuted(cohort.times.reshape(-1, 4), axis=1).ravel()
-    shuffled = bd.DIVE(n_clusters=3, random_state=0).fit(
+    shuffled = bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(
         bd.Cohort(cohort.values, subjects=cohort.subjects, times=times)
     )
     assert correlation(model.speeds_, truth.speeds) > 0.5
@@ -252,7 +257,7 @@ def test_scans_shuffled_between_subjects_lose_the_staging(basic, rng):
     simulation, model = basic[0]
     cohort, truth = simulation.cohort, simulation.truth
     shuffle = rng.permutation(cohort.n_visits)
-    shuffled = bd.DIVE(n_clusters=3, random_state=0).fit(
+    shuffled = bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(
         bd.Cohort(cohort.values[shuffle], subjects=cohort.subjects, times=cohort.times)
     )
     assert correlation(model.scores_, truth.scores) > 0.99

@@ -23,6 +23,10 @@ from braindive.values.distributed import DistributedMeasurements
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
+# Seconds after which something counts as hanging.
+PATIENCE = 300
+
+
 @contextmanager
 def two_processes():
     with (
@@ -34,10 +38,22 @@ def two_processes():
         yield client
 
 
+@pytest.fixture
+def client(two_workers):
+    return two_workers
+
+
 @pytest.fixture(scope="module")
-def client():
+def other_workers():
     with two_processes() as client:
         yield client
+
+
+@pytest.fixture
+def killable(other_workers):
+    """Two workers that a test may kill: their nannies start new ones for the next test."""
+    other_workers.wait_for_workers(2, timeout=PATIENCE)
+    return other_workers
 
 
 def kill_a_worker(client):
@@ -127,22 +143,21 @@ def test_fit_on_workers_equals_fit_in_memory(cohort, in_memory, tmp_path, client
 
 
 @pytest.mark.parametrize("keep", [lambda cohort, _: cohort, as_plain_store])
-def test_fit_survives_a_killed_worker(cohort, in_memory, tmp_path, keep):
+def test_fit_survives_a_killed_worker(cohort, in_memory, tmp_path, killable, keep):
     killed = []
 
     def kill_once(progress):
         if progress.iteration == 2 and not killed:
-            killed.append(kill_a_worker(client))
+            killed.append(kill_a_worker(killable))
 
-    with two_processes() as client:
-        model = bd.DIVE(3, random_state=0).fit(
-            keep(cohort, tmp_path), client=client, callback=kill_once
-        )
+    model = bd.DIVE(3, random_state=0).fit(
+        keep(cohort, tmp_path), client=killable, callback=kill_once
+    )
     assert killed
     assert_same_fit(model, in_memory)
 
 
-def test_fit_survives_a_worker_that_goes_before_it_is_given_its_task(monkeypatch):
+def test_fit_survives_a_worker_that_goes_before_it_is_given_its_task(killable, monkeypatch):
     cohort = spatial_cohort()
     places = []
     place_parts = DistributedMeasurements._place_parts
@@ -150,14 +165,15 @@ def test_fit_survives_a_worker_that_goes_before_it_is_given_its_task(monkeypatch
     def place_and_kill(measurements):
         places.append(place_parts(measurements))
         if len(places) == 5:
-            gone = kill_a_worker(client)
-            while gone in client.scheduler_info(n_workers=-1)["workers"]:
+            gone = kill_a_worker(killable)
+            end = time.monotonic() + PATIENCE
+            while gone in killable.scheduler_info(n_workers=-1)["workers"]:
+                assert time.monotonic() < end
                 time.sleep(0.01)
         return places[-1]
 
     monkeypatch.setattr(DistributedMeasurements, "_place_parts", place_and_kill)
-    with two_processes() as client:
-        model = bd.DIVE(3, random_state=0).fit(cohort, client=client)
+    model = bd.DIVE(3, random_state=0).fit(cohort, client=killable)
     assert places[5] != places[4]
     assert_same_fit(model, bd.DIVE(3, random_state=0).fit(cohort))
 

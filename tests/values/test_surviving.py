@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,12 +17,13 @@ import braindive as bd
 
 # Seconds until something counts as hanging; other tests may keep the machine busy.
 PATIENCE = 300
-OPTIONS = ["-k", "8", "--tol", "1e-6", "--starts", "1"]
+OPTIONS = ["-k", "3", "--starts", "1"]
+PAUSING = str(Path(__file__).parents[1] / "pausing.py")
 
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory):
-    """A packed cohort whose fit takes some dozens of passes."""
+    """A packed cohort whose fit takes more passes than go before a disturbance."""
     folder = tmp_path_factory.mktemp("study")
     cohort = bd.simulate_cohort(40, 3, 400, control_share=0.3, random_state=0).cohort
     source = str(bd.write_cohort(cohort, folder, "table"))
@@ -37,7 +39,7 @@ def address():
 
 def start(*command):
     return subprocess.Popen(
-        [sys.executable, "-m", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
@@ -46,10 +48,10 @@ def cluster(address):
     """A scheduler and a worker; yields the scheduler's process."""
     port = address.rpartition(":")[2]
     quiet = ["--no-dashboard"]
-    scheduler = start(
-        "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port, *quiet
-    )
-    worker = start("distributed.cli.dask_worker", address, "--no-nanny", "--nthreads", "1", *quiet)
+    where = ["--host", "127.0.0.1", "--port", port]
+    scheduler = start("-m", "distributed.cli.dask_scheduler", *where, *quiet)
+    alone = ["--no-nanny", "--nthreads", "1"]
+    worker = start("-m", "distributed.cli.dask_worker", address, *alone, *quiet)
     try:
         with Client(address, timeout=PATIENCE) as client:
             client.wait_for_workers(1, timeout=PATIENCE)
@@ -61,18 +63,22 @@ def cluster(address):
 
 
 def fit_command(packed, output, *options):
-    return start("braindive.cli.main", "fit", packed, "-o", str(output), *OPTIONS, *options)
+    return ["fit", packed, "-o", str(output), *OPTIONS, *options]
 
 
-def wait_for(condition, seconds=PATIENCE):
-    end = time.monotonic() + seconds
-    while not condition():
+def start_and_pause(folder, where, command):
+    """Start a fit and wait until it pauses."""
+    process = start(PAUSING, str(folder), where, *command)
+    end = time.monotonic() + PATIENCE
+    while not (folder / "paused").exists():
+        assert process.poll() is None, process.communicate()
         assert time.monotonic() < end
         time.sleep(0.01)
+    return process
 
 
 def resume(packed, output, *options):
-    process = fit_command(packed, output, "--resume", *options)
+    process = start("-m", "braindive.cli.main", *fit_command(packed, output, "--resume", *options))
     _, messages = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, messages
     assert "Going on after pass" in messages
@@ -86,7 +92,7 @@ def assert_same(model, reference):
 
 
 def fit(packed, address=None, callback=None):
-    model = bd.DIVE(8, tol=1e-6, n_init=1, random_state=0)
+    model = bd.DIVE(3, n_init=1, random_state=0)
     if address is None:
         return model.fit(bd.open_packed(packed))
     with Client(address, timeout=PATIENCE) as client:
@@ -96,9 +102,10 @@ def fit(packed, address=None, callback=None):
 def test_fit_goes_on_after_a_scheduler_that_was_killed(packed, tmp_path, address):
     output = tmp_path / "fit.dive"
     with cluster(address) as scheduler:
-        process = fit_command(packed, output, "--dask", address)
-        wait_for((tmp_path / "fit.dive.checkpoint").exists)
+        command = fit_command(packed, output, "--dask", address)
+        process = start_and_pause(tmp_path, "gather", command)
         scheduler.kill()
+        (tmp_path / "go").touch()
         _, messages = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert messages.startswith(f"Error: the Dask scheduler at {address} went away")
@@ -120,18 +127,19 @@ def test_fit_waits_for_a_scheduler_that_restarts(packed, address):
         assert_same(disturbed, fit(packed, address))
 
 
-@pytest.mark.parametrize("where", ["cluster", "disk"])
+@pytest.mark.parametrize("where", ["gather", "checkpoint"], ids=["cluster", "disk"])
 def test_fit_goes_on_after_control_c(packed, tmp_path, address, where):
-    output = tmp_path / "fit.dive"
-    with cluster(address) if where == "cluster" else nullcontext():
-        options = ["--dask", address] if where == "cluster" else ["--memory", "1MB"]
-        process = fit_command(packed, output, *options)
-        wait_for((tmp_path / "fit.dive.checkpoint").exists)
+    folder = tmp_path / "fits"
+    folder.mkdir()
+    output = folder / "fit.dive"
+    with cluster(address) if where == "gather" else nullcontext():
+        options = ["--dask", address] if where == "gather" else ["--memory", "1MB"]
+        process = start_and_pause(tmp_path, where, fit_command(packed, output, *options))
         process.send_signal(signal.SIGINT)
         _, messages = process.communicate(timeout=PATIENCE)
         assert process.returncode == 130
         assert messages == "Interrupted; the same command goes on from here.\n"
-        assert os.listdir(tmp_path) == ["fit.dive.checkpoint"]
-        undisturbed = fit(packed, address if where == "cluster" else None)
+        assert os.listdir(folder) == ["fit.dive.checkpoint"]
+        undisturbed = fit(packed, address if where == "gather" else None)
         assert_same(resume(packed, output, *options), undisturbed)
-        assert sorted(os.listdir(tmp_path)) == ["fit.dive", "fit.dive.json"]
+        assert sorted(os.listdir(folder)) == ["fit.dive", "fit.dive.json"]

@@ -34,7 +34,7 @@ def run_tasks(
     the fits are counted and given once, since those of a worker process would be lost.
 
     Ctrl-C ends in a `KeyboardInterrupt` here, once, after the worker processes were ended; they
-    say nothing about it themselves.
+    say nothing about it themselves. SIGTERM likewise ends in a `SystemExit`.
 
     Parameters
     ----------
@@ -97,61 +97,72 @@ def _kind(warning: Warning | str) -> str:
 
 
 class _Interrupts:
-    """Ctrl-C that reaches joblib only where it can end its workers, and never the workers.
+    """Ctrl-C and SIGTERM that reach joblib only where it can end its workers.
 
     A terminal sends SIGINT to every process of a command. A worker that gets it prints a
     traceback, and a parent that gets it while it starts or ends workers leaves some of them
     behind. So the signal is held back then and handled afterwards, and workers never see it: the
-    parent ends them. Other threads than the main one, and programs that ignore the signal or let
-    it kill them, are left as they are.
+    parent ends them.
+
+    SIGTERM, which schedulers of clusters send, would end the parent alone and leave its workers
+    to work for nobody. It is held back likewise, and where a program has no handler of its own
+    for it, it ends in a `SystemExit` with the code that shells give to it, so that clean-up runs.
+
+    Other threads than the main one, and programs that ignore a signal, are left as they are, and
+    so are programs that let SIGINT kill them.
     """
 
     def __init__(self) -> None:
-        self._usual: Callable[[int, FrameType | None], Any] | None = None
+        self._before: dict[int, Any] = {}
+        self._usual: dict[int, Callable[[int, FrameType | None], Any]] = {}
         self._held = True
-        self._missed = False
+        self._missed: list[int] = []
 
     def __enter__(self) -> _Interrupts:
-        usual = signal.getsignal(signal.SIGINT)
-        if callable(usual) and threading.current_thread() is threading.main_thread():
-            self._usual = usual
-            signal.signal(signal.SIGINT, self._receive)
+        if threading.current_thread() is not threading.main_thread():
+            return self
+        for number in (signal.SIGINT, signal.SIGTERM):
+            usual = signal.getsignal(number)
+            if number == signal.SIGTERM and usual is signal.SIG_DFL:
+                usual = _exit
+            if callable(usual):
+                self._usual[number] = usual
+                self._before[number] = signal.signal(number, self._receive)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._usual is not None:
-            signal.signal(signal.SIGINT, self._usual)
-            # A second Ctrl-C while workers were ended asks for what is under way.
-            if self._missed and kind is not KeyboardInterrupt:
-                self._usual(signal.SIGINT, None)
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        # A second signal while workers were ended asks for what is under way.
+        if self._missed and kind not in (KeyboardInterrupt, SystemExit):
+            self._usual[self._missed[0]](self._missed[0], None)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        if self._held or self._usual is None:
-            self._missed = True
+        if self._held:
+            self._missed.append(number)
         else:
             self._held = True  # what follows is the ending of the workers
-            self._usual(number, frame)
+            self._usual[number](number, frame)
 
     def hold_back(self) -> None:
-        """Remember the signal from now on instead of handling it."""
+        """Remember signals from now on instead of handling them."""
         self._held = True
 
     def let_through(self) -> None:
-        """Handle the signal from now on, and at once if it was held back."""
+        """Handle signals from now on, and at once one that was held back."""
         self._held = False
         if self._missed:
-            self._missed = False
-            self._receive(signal.SIGINT, None)
+            self._receive(self._missed.pop(0), None)
 
     @contextmanager
     def kept_from_workers(self, n_jobs: int | None) -> Iterator[None]:
-        """Start worker processes that never see the signal.
+        """Start worker processes that never see Ctrl-C.
 
         Processes inherit the blocked signals of the thread that starts them, and so do threads,
         such as the one from which joblib replaces lost workers.
         """
         if (
-            self._usual is None
+            signal.SIGINT not in self._usual
             or not hasattr(signal, "pthread_sigmask")  # Windows
             or effective_n_jobs(n_jobs) == 1
         ):
@@ -166,3 +177,7 @@ class _Interrupts:
             yield
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _exit(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
