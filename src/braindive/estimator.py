@@ -19,6 +19,7 @@ from braindive.arrays import Array, BoolArray, IntArray
 from braindive.checks import (
     check_assignments,
     check_count,
+    check_curve,
     check_memory,
     check_n_clusters,
     check_spatial,
@@ -27,6 +28,7 @@ from braindive.checks import (
 from braindive.cohort.cohort import Cohort, check_cohort
 from braindive.cohort.preprocessing import Preprocessing
 from braindive.dive.convergence import Monitor
+from braindive.dive.curves import Curves
 from braindive.dive.em import Parameters, State, log_densities
 from braindive.dive.field import log_evidence
 from braindive.dive.pooled import PooledMeans
@@ -34,7 +36,6 @@ from braindive.dive.priors import Priors
 from braindive.dive.stages import StageProblem, find_stages
 from braindive.dive.starts import Checkpoint, Outcome, Settings, fit_best
 from braindive.dive.timeline import Timeline
-from braindive.dive.trajectories import Trajectories
 from braindive.errors import (
     BraindiveWarning,
     CohortError,
@@ -85,7 +86,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
     """Data-driven Inference of Vertexwise Evolution.
 
     Infers at once which vertices change alike (clusters), how each cluster changes along the
-    disease (a sigmoid), and where every subject stands on that course and how fast it moves.
+    disease (a curve), and where every subject stands on that course and how fast it moves.
 
     Parameters
     ----------
@@ -98,6 +99,9 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         numbers mark vertices that belong nowhere.
     staging : bool, default True
         Whether to estimate speeds and shifts; without, the score is the time.
+    curve : str or type, default "sigmoid"
+        Shape of the trajectories: a name in `braindive.dive.curves.CURVES`, or a class that
+        inherits from `braindive.dive.curves.Curves`.
     method : {"fast", "exact"}, default "fast"
         Pooled means, or the published sums over all vertices: the same answer, slowly.
     n_init : int, default 4
@@ -125,12 +129,13 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     responsibilities_ : (n_vertices, n_clusters)
-        Probability that a vertex belongs to a cluster. Clusters are ordered by their midpoints,
-        from the earliest to the latest affected.
+        Probability that a vertex belongs to a cluster. Clusters are ordered from the earliest to
+        the latest affected, by the midpoints of their trajectories.
     labels_ : (n_vertices,)
         Most probable cluster.
-    trajectories_ : Trajectories
-        `amplitude`, `steepness`, `midpoint`, `baseline`, each (n_clusters,).
+    trajectories_ : Trajectories, or another shape
+        `amplitude`, `steepness`, `midpoint`, `baseline`, each (n_clusters,); another `curve` has
+        its own parameters.
     noise_ : (n_clusters,)
         Standard deviation of one measurement around its cluster's trajectory.
     subjects_, speeds_, shifts_ : (n_subjects,)
@@ -145,7 +150,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
     n_iter_, converged_, stop_reason_ : int, bool, str
         How the fit ended: "converged", "cycling" or "max_iter".
     log_likelihood_, aic_, bic_ : float
-        For the choice of the number of clusters.
+        For the choice of the number of clusters. Counted as parameters are those of the curves,
+        the noise of each cluster, two for each subject, and the strength of the field.
     cluster_names_ : (n_clusters,)
         The given labels in the order of the clusters where `assignments` are given, else 0, 1, ...
         as in `labels_`; what people read counts from 1 ("cluster 1" is the earliest).
@@ -176,6 +182,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         spatial: Literal["auto"] | float | None = "auto",
         assignments: ArrayLike | None = None,
         staging: bool = True,
+        curve: str | type[Curves] = "sigmoid",
         method: Literal["fast", "exact"] = "fast",
         n_init: int = 4,
         max_iter: int = 200,
@@ -191,6 +198,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self.spatial = spatial
         self.assignments = assignments
         self.staging = staging
+        self.curve = curve
         self.method = method
         self.n_init = n_init
         self.max_iter = max_iter
@@ -277,7 +285,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         return self
 
     @property
-    def stage_trajectories_(self) -> Trajectories:
+    def stage_trajectories_(self) -> Any:
         """The curves that `stage` reads scores off.
 
         Refitted with the stages integrated out and vertices allowed to be correlated; the curves
@@ -485,8 +493,10 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         # A graph without an edge says nothing about the strength of the field.
         if self.spatial is None or (strength is None and graph is not None and not graph.nnz):
             graph = None
+        priors = self.priors or Priors()
         return Settings(
             n_clusters=n_clusters,
+            curve=check_curve(self.curve, priors.trajectory),
             strength=strength,
             graph=graph,
             labels=labels,
@@ -495,7 +505,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             n_init=check_count("n_init", self.n_init),
             max_iter=check_count("max_iter", self.max_iter),
             tol=self.tol,
-            priors=self.priors or Priors(),
+            priors=priors,
         )
 
     def _keep(self, cohort: Cohort, outcome: Outcome) -> None:
@@ -503,7 +513,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         state, monitor, problem = outcome.state, outcome.monitor, outcome.problem
         timeline, unit = problem.timeline, problem.measurements.unit
         found = state.parameters
-        order = np.argsort(found.trajectories.midpoint, kind="stable")
+        scores = timeline.scores(found.speeds, found.shifts)
+        order = np.argsort(found.trajectories.onset(scores), kind="stable")
         found = replace(
             found,
             trajectories=found.trajectories[order],
@@ -514,7 +525,6 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         unseen = problem.measurements.counts == 0
         unseen |= self.responsibilities_.sum(axis=1) < 0.5
         self.responsibilities_[unseen] = 1 / len(order)
-        scores = timeline.scores(found.speeds, found.shifts)
         reference = self._reference(cohort, scores)
         centre, spread = 0.0, 1.0 / timeline.unit
         if self.staging:
@@ -522,12 +532,13 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             spread = float(np.std(scores[reference])) or 1.0
         assert state.pooled is not None
         sums, weights = (pooled[:, order] for pooled in state.pooled)
-        training = Training(timeline, sums, weights, reference, problem.box)
+        training = Training(timeline, sums, weights, reference, problem.bounds)
         self._internal = Internal(
             found, problem.priors, unit, timeline.unit, centre, spread, ~unseen, training
         )
         self.labels_ = self.responsibilities_.argmax(axis=1)
-        self.trajectories_ = found.trajectories.rescored(centre, spread).revalued(
+        # Typed as anything, because the names of the parameters are those of the shape.
+        self.trajectories_: Any = found.trajectories.rescored(centre, spread).revalued(
             unit.offset, unit.scale
         )
         self.noise_ = found.noise * unit.scale
@@ -556,7 +567,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             else log_evidence(state.log_densities).sum()
         )
         self.log_likelihood_ = float(evidence) - n_measured * float(np.log(unit.scale))
-        n_parameters = 5 * len(order) + (2 * cohort.n_subjects if self.staging else 0) + 1
+        per_cluster = found.trajectories.n_parameters() + 1  # and its noise
+        n_parameters = per_cluster * len(order) + (2 * cohort.n_subjects if self.staging else 0) + 1
         self.aic_ = 2 * n_parameters - 2 * self.log_likelihood_
         self.bic_ = n_parameters * float(np.log(n_measured)) - 2 * self.log_likelihood_
 
