@@ -110,7 +110,8 @@ class Curves(ABC):
         grid = np.linspace(np.min(scores), np.max(scores), _GRID)
         values = self.evaluate(grid)
         way = (values - values[0]) * np.sign(values[-1] - values[0])
-        return np.asarray(grid[np.argmax(way >= way[-1] / 2, axis=0)])
+        # A little less than half, so that rounding does not order curves that are half-way at once.
+        return np.asarray(grid[np.argmax(way >= (0.5 - 1e-9) * way[-1], axis=0)])
 
 
 _Shape = TypeVar("_Shape", bound=Curves)
