@@ -1,5 +1,8 @@
 """Every registered shape keeps the protocol, and a shape from outside is fitted like it."""
 
+import base64
+import json
+import re
 from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
@@ -210,7 +213,7 @@ def test_people_are_staged_and_predicted_along_lines(lines):
     assert np.isfinite(model.score(cohort))
 
 
-def test_goodness_of_fit_figure_and_report_take_lines(lines):
+def test_goodness_of_fit_and_figure_take_lines(lines):
     cohort, _, _, _, model = lines
     found = bd.goodness_of_fit(model, cohort)
     assert not [text for text in found.warnings if "beyond the data" in text]
@@ -221,7 +224,20 @@ def test_goodness_of_fit_figure_and_report_take_lines(lines):
         bends = np.diff(np.diff(points[:, 1]) / np.diff(points[:, 0]))
         np.testing.assert_allclose(bends, 0.0, atol=1e-8)
     plt.close("all")
-    assert "Line" in bd.build_report(model, cohort).html
+
+
+def test_the_page_is_given_values_and_slopes_of_lines(lines):
+    cohort, *_, model = lines
+    html = bd.build_report(model, cohort).html
+    data = json.loads(re.search(r'id="report-data"[^>]*>(.*?)</script>', html, re.S)[1])
+    for k, cluster in enumerate(data["clusters"]):
+        values, slopes = (
+            np.frombuffer(base64.b64decode(cluster[part]), "<f8") for part in ("values", "slopes")
+        )
+        scores = np.linspace(data["range"]["low"], data["range"]["high"], len(values))
+        np.testing.assert_allclose(values, model.trajectories_.evaluate(scores)[:, k])
+        np.testing.assert_allclose(slopes, model.trajectories_.slope(scores)[:, k])
+        assert len(scores) > 200
 
 
 def test_bootstrap_names_the_parameters_of_lines(lines):
