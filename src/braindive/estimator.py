@@ -130,7 +130,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
     ----------
     responsibilities_ : (n_vertices, n_clusters)
         Probability that a vertex belongs to a cluster. Clusters are ordered from the earliest to
-        the latest affected, by the midpoints of their trajectories.
+        the latest affected, by the scores at which their trajectories are half-way.
     labels_ : (n_vertices,)
         Most probable cluster.
     trajectories_ : Trajectories, or another shape

@@ -155,6 +155,13 @@ def _curves() -> dict[str, Saveable]:
     return {name: saveable(curve, *curve.names()) for name, curve in others.items()}
 
 
+def _parameters_of_curves() -> dict[str, str]:
+    """Parameters of all shapes, from their names in files to their names in the code."""
+    saved = {**REGISTRY, **_curves()}.values()
+    shapes = [each.names for each in saved if issubclass(each.type, Curves)]
+    return {in_file: in_code for names in shapes for in_file, in_code in names.items()}
+
+
 # Spaces name their own parts, in `Space.to_arrays`; these can be rebuilt.
 _SPACES = (Surface, Volume, Regions)
 
@@ -196,8 +203,9 @@ def take_apart(value: Any) -> tuple[str, dict[str, Any]] | None:
     if isinstance(value, np.random.RandomState):
         return "RandomState", {}
     if type(value) is Bounds:
-        # As files have always called it; its parts are the parameters that are bounded.
-        return "Box", dict(value.limits)
+        # Files have always called it so; its parts are the parameters that are bounded.
+        in_files = {in_code: in_file for in_file, in_code in _parameters_of_curves().items()}
+        return "Box", {in_files.get(name, name): pair for name, pair in value.limits.items()}
     if isinstance(value, type) and issubclass(value, Curves):
         return "Curve", {"name": _name_of(value)}
     for name, saved in {**REGISTRY, **_curves()}.items():
@@ -260,9 +268,9 @@ def put_together(name: str, parts: dict[str, Any]) -> Any:
             raise ValueError(f"its curve is {parts['name']!r}, which this version does not know")
         return CURVES[parts["name"]]
     if name == "Box":
-        known = {parameter for curve in CURVES.values() for parameter in curve.names()}
-        _refuse_unknown(name, parts, known)
-        return Bounds({key: (float(low), float(high)) for key, (low, high) in parts.items()})
+        names = _parameters_of_curves()
+        _refuse_unknown(name, parts, names)
+        return Bounds({names[key]: (float(low), float(high)) for key, (low, high) in parts.items()})
     registered = {**REGISTRY, **_curves()}
     if name not in registered:
         raise ValueError(f"it has a part called {name!r}, which this version does not know")
