@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+import braindive as bd
 import published
 from braindive.evaluation.selection import recommend_n_clusters, selection_table
 from figures import plot_chosen_clusters
@@ -114,7 +115,8 @@ def choices(frame: pd.DataFrame, n_subjects: int) -> pd.DataFrame:
     for (alike, n_true, seed), part in frame.groupby(["alike", "n_true", "seed"]):
         columns = part.set_index("n_clusters").drop(columns=["alike", "n_true", "seed"])
         table = selection_table(columns.to_dict("index"))
-        n_parameters = 5 * table.index + 2 * n_subjects + 1
+        per_cluster = bd.Trajectories.n_parameters() + 1  # of the curve, and the noise
+        n_parameters = per_cluster * table.index + 2 * n_subjects + 1
         by_vertex = n_parameters * np.log(N_VERTICES) - 2 * table["log_likelihood"]
         chosen = {
             "AIC": table["aic"].idxmin(),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from braindive.dive.curves import Trajectories
 from braindive.dive.timeline import Timeline
-from braindive.dive.trajectories import Trajectories
 from braindive.scale import Scale
 from braindive.values.measurements import Unit
 

@@ -3,8 +3,8 @@
 from braindive.cohort import Cohort
 from braindive.cohort.checkup import Finding, inspect_cohort
 from braindive.cohort.preprocessing import Preprocessing
+from braindive.dive.curves import Trajectories
 from braindive.dive.priors import Gamma, Normal, Priors
-from braindive.dive.trajectories import Trajectories
 from braindive.errors import (
     BraindiveError,
     BraindiveWarning,

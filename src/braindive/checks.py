@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Any, Protocol
 
@@ -10,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from braindive.arrays import IntArray
 from braindive.cohort import Cohort
-from braindive.dive.priors import Priors
+from braindive.dive.curves import CURVES, Curves
+from braindive.dive.priors import Normal, Priors
 from braindive.dive.starts import Settings
 from braindive.errors import CohortError, ParameterError
 from braindive.values.measurements import Products
@@ -82,6 +84,32 @@ def check_spatial(spatial: Any, cohort: Cohort) -> float | None:
     return float(spatial)
 
 
+def check_curve(curve: Any, prior: Normal | None) -> type[Curves]:
+    """The class of the trajectories, by its name or itself; the prior must have its parameters."""
+    shape: Any = CURVES.get(curve) if isinstance(curve, str) else curve
+    if not (isinstance(shape, type) and issubclass(shape, Curves)):
+        names = ", ".join(f'"{name}"' for name in CURVES)
+        raise ParameterError(
+            f"curve must be {names} or a class that inherits from braindive.dive.curves.Curves; "
+            f"got {curve!r}."
+        )
+    if inspect.isabstract(shape):
+        missing = ", ".join(sorted(shape.__abstractmethods__))
+        raise ParameterError(f"{shape.__name__} cannot be fitted without {missing}; define them.")
+    if not shape.n_parameters():
+        raise ParameterError(
+            f"{shape.__name__} has no parameters; make it a frozen dataclass with a field for each."
+        )
+    if prior is not None:
+        numbers = max(np.size(prior.mean), np.size(prior.sd))
+        if numbers not in (1, shape.n_parameters()):
+            raise ParameterError(
+                f"the prior of the trajectories has {numbers} numbers, but the curve has "
+                f"{shape.n_parameters()} parameters ({', '.join(shape.names())})."
+            )
+    return shape
+
+
 def check_assignments(
     assignments: ArrayLike, cohort: Cohort
 ) -> tuple[np.ndarray[Any, Any], IntArray]:
@@ -119,6 +147,7 @@ class Choices(Protocol):
     max_iter: int
     tol: float
     priors: Priors | None
+    curve: Any
 
 
 def check_settings(model: Choices, cohort: Cohort) -> tuple[np.ndarray[Any, Any] | None, Settings]:
@@ -143,8 +172,10 @@ def check_settings(model: Choices, cohort: Cohort) -> tuple[np.ndarray[Any, Any]
     # A graph without an edge says nothing about the strength of the field.
     if model.spatial is None or (strength is None and graph is not None and not graph.nnz):
         graph = None
+    priors = model.priors or Priors()
     return regions, Settings(
         n_clusters=n_clusters,
+        curve=check_curve(model.curve, priors.trajectory),
         strength=strength,
         graph=graph,
         labels=labels,
@@ -153,5 +184,5 @@ def check_settings(model: Choices, cohort: Cohort) -> tuple[np.ndarray[Any, Any]
         n_init=check_count("n_init", model.n_init),
         max_iter=check_count("max_iter", model.max_iter),
         tol=model.tol,
-        priors=model.priors or Priors(),
+        priors=priors,
     )

@@ -59,8 +59,8 @@ def criteria_of(outcome: Outcome, scale: Scale) -> Criteria:
         evidence = float(np.sum(problem.fixed * state.log_densities))
     else:
         evidence = float(log_evidence(state.log_densities).sum())
-    n_clusters, n_per_curve = state.parameters.trajectories.to_array().shape
-    n_parameters = (n_per_curve + 1) * n_clusters + 1
+    curves = state.parameters.trajectories
+    n_parameters = (curves.n_parameters() + 1) * len(curves) + 1
     if problem.staging:
         n_parameters += 2 * problem.timeline.n_subjects
     n_measured = float(problem.measurements.counts.sum())

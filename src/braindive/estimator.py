@@ -23,12 +23,12 @@ from braindive.cohort.cohort import Cohort, check_cohort
 from braindive.cohort.preprocessing import Preprocessing
 from braindive.criteria import criteria_of
 from braindive.dive.convergence import Monitor
+from braindive.dive.curves import Curves
 from braindive.dive.em import State, log_densities
 from braindive.dive.field import log_evidence
 from braindive.dive.priors import Priors
 from braindive.dive.starts import Checkpoint, Outcome, fit_best
 from braindive.dive.timeline import Timeline
-from braindive.dive.trajectories import Trajectories
 from braindive.errors import BraindiveWarning, CohortError, NotFittedError, ParameterError
 from braindive.fit_warnings import warnings_of
 from braindive.io.models import package_versions, write_model
@@ -59,7 +59,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
     """Data-driven Inference of Vertexwise Evolution.
 
     Infers at once which vertices change alike (clusters), how each cluster changes along the
-    disease (a sigmoid), and where every subject stands on that course and how fast it moves.
+    disease (a curve), and where every subject stands on that course and how fast it moves.
 
     Parameters
     ----------
@@ -72,6 +72,9 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         numbers mark vertices that belong nowhere.
     staging : bool, default True
         Whether to estimate speeds and shifts; without, the score is the time.
+    curve : str or type, default "sigmoid"
+        Shape of the trajectories: a name in `braindive.dive.curves.CURVES`, or a class that
+        inherits from `braindive.dive.curves.Curves`.
     method : {"fast", "exact"}, default "fast"
         Pooled means, or the published sums over all vertices: the same answer, slowly.
     n_init : int, default 4
@@ -100,12 +103,13 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     responsibilities_ : (n_vertices, n_clusters)
-        Probability that a vertex belongs to a cluster. Clusters are ordered by their midpoints,
-        from the earliest to the latest affected.
+        Probability that a vertex belongs to a cluster. Clusters are ordered from the earliest to
+        the latest affected, by the scores at which their trajectories are half-way.
     labels_ : (n_vertices,)
         Most probable cluster.
-    trajectories_ : Trajectories
-        `amplitude`, `steepness`, `midpoint`, `baseline`, each (n_clusters,).
+    trajectories_ : Trajectories, or another shape
+        `amplitude`, `steepness`, `midpoint`, `baseline`, each (n_clusters,); another `curve` has
+        its own parameters.
     noise_ : (n_clusters,)
         Standard deviation of one measurement around its cluster's trajectory.
     subjects_, speeds_, shifts_ : (n_subjects,)
@@ -120,7 +124,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
     n_iter_, converged_, stop_reason_ : int, bool, str
         How the fit ended: "converged", "cycling" or "max_iter".
     log_likelihood_, aic_, bic_ : float
-        For the choice of the number of clusters.
+        For the choice of the number of clusters. Counted as parameters are those of the curves,
+        the noise of each cluster, two for each subject, and the strength of the field.
     cluster_names_ : (n_clusters,)
         The given labels in the order of the clusters where `assignments` are given, else 0, 1, ...
         as in `labels_`; what people read counts from 1 ("cluster 1" is the earliest).
@@ -151,6 +156,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         spatial: Literal["auto"] | float | None = "auto",
         assignments: ArrayLike | None = None,
         staging: bool = True,
+        curve: str | type[Curves] = "sigmoid",
         method: Literal["fast", "exact"] = "fast",
         n_init: int = 4,
         max_iter: int = 200,
@@ -166,6 +172,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self.spatial = spatial
         self.assignments = assignments
         self.staging = staging
+        self.curve = curve
         self.method = method
         self.n_init = n_init
         self.max_iter = max_iter
@@ -243,7 +250,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         return self
 
     @property
-    def stage_trajectories_(self) -> Trajectories:
+    def stage_trajectories_(self) -> Any:
         """The curves that `stage` reads scores off.
 
         Refitted with the stages integrated out and vertices allowed to be correlated; the curves
@@ -540,7 +547,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         found = self._internal.parameters
         self.responsibilities_ = results.responsibilities
         self.labels_ = self.responsibilities_.argmax(axis=1)
-        self.trajectories_ = scale.curves(found.trajectories)
+        # Typed as anything, because the names of the parameters are those of the shape.
+        self.trajectories_: Any = scale.curves(found.trajectories)
         self.noise_ = scale.value_errors(found.noise)
         self.subjects_ = cohort.subject_ids
         self.speeds_, self.shifts_, _ = scale.stages(timeline, found.speeds, found.shifts)

@@ -85,7 +85,8 @@ def put_in_order(outcome: Outcome, controls: BoolArray | None) -> Results:
     """
     state, problem = outcome.state, outcome.problem
     timeline, unit = problem.timeline, problem.measurements.unit
-    order = np.argsort(state.parameters.trajectories.midpoint, kind="stable")
+    scores = timeline.scores(state.parameters.speeds, state.parameters.shifts)
+    order = np.argsort(state.parameters.trajectories.onset(scores), kind="stable")
     found = replace(
         state.parameters,
         trajectories=state.parameters.trajectories[order],
@@ -97,7 +98,6 @@ def put_in_order(outcome: Outcome, controls: BoolArray | None) -> Results:
     unseen |= responsibilities.sum(axis=1) < 0.5
     responsibilities[unseen] = 1 / len(order)
 
-    scores = timeline.scores(found.speeds, found.shifts)
     reference = _reference(controls, scores)
     centre, spread = 0.0, 1.0 / timeline.unit
     if problem.staging:
@@ -105,7 +105,7 @@ def put_in_order(outcome: Outcome, controls: BoolArray | None) -> Results:
         spread = float(np.std(scores[reference])) or 1.0
     assert state.pooled is not None
     sums, weights = (pooled[:, order] for pooled in state.pooled)
-    training = Training(timeline, sums, weights, reference, problem.box)
+    training = Training(timeline, sums, weights, reference, problem.bounds)
     internal = Internal(
         found, problem.priors, unit, timeline.unit, centre, spread, ~unseen, training
     )

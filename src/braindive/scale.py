@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from braindive.arrays import Array
+from braindive.dive.curves import Curves
 from braindive.dive.timeline import Timeline
-from braindive.dive.trajectories import Trajectories
 from braindive.values.measurements import Unit
 
 
@@ -72,12 +72,12 @@ class Scale:
         """Log-densities of so many measurements in the user's unit."""
         return np.asarray(internal - n_measured * np.log(self.unit.scale))
 
-    def curves(self, internal: Trajectories) -> Trajectories:
+    def curves(self, internal: Curves) -> Curves:
         """Trajectories over the user's score, in the user's values."""
         rescored = internal.rescored(self.centre, self.spread)
         return rescored.revalued(self.unit.offset, self.unit.scale)
 
-    def internal_curves(self, curves: Trajectories) -> Trajectories:
+    def internal_curves(self, curves: Curves) -> Curves:
         """Trajectories for the model: undoes `curves`."""
         offset, scale = self.unit.offset, self.unit.scale
         rescored = curves.rescored(-self.centre / self.spread, 1 / self.spread)

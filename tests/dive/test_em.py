@@ -7,6 +7,7 @@ import pytest
 
 import braindive as bd
 from braindive.dive.convergence import Monitor
+from braindive.dive.curves import Trajectories
 from braindive.dive.em import (
     _SEARCHING,
     Parameters,
@@ -23,7 +24,6 @@ from braindive.dive.em import (
     update_trajectories,
 )
 from braindive.dive.timeline import Timeline
-from braindive.dive.trajectories import Box, Trajectories
 from braindive.values.measurements import Measurements
 
 EVERYONE = np.ones(3, dtype=bool)
@@ -46,7 +46,9 @@ def setting(request, rng):
     shifts = truth.shifts + truth.speeds * timeline.centres
     speeds = truth.speeds * timeline.unit
     scores = timeline.scores(speeds, shifts)
-    problem = Problem(measurements, timeline, bd.Priors().scaled_to(scores), Box.around(scores))
+    problem = Problem(
+        measurements, timeline, bd.Priors().scaled_to(scores), Trajectories.bounds(scores)
+    )
     unit = measurements.unit
     curves = truth.trajectories.revalued(-unit.offset / unit.scale, 1 / unit.scale)
     parameters = Parameters(curves, np.full(3, 0.5), speeds, shifts)
@@ -147,7 +149,7 @@ def test_repeated_m_steps_end_where_no_parameter_can_gain(setting):
     def gain(name, index):
         changes = []
         for by in (1e-3, -1e-3):
-            on_curve = name in ("amplitude", "steepness", "midpoint", "baseline")
+            on_curve = name in best.trajectories.names()
             array = getattr(best.trajectories if on_curve else best, name).copy()
             array[index] *= 1 + by
             moved = (
@@ -161,7 +163,7 @@ def test_repeated_m_steps_end_where_no_parameter_can_gain(setting):
         return ((up - down) / 2) ** 2 / (2 * abs(up + down))
 
     sizes = {"noise": 3, "amplitude": 3, "steepness": 3, "baseline": 3, "speeds": 12, "shifts": 12}
-    at_bound = best.trajectories.steepness == problem.box.steepness[1]
+    at_bound = best.trajectories.steepness == problem.bounds.limits["steepness"][1]
     gains = [
         gain(name, index)
         for name, size in sizes.items()
@@ -257,7 +259,9 @@ def test_noise_floor_keeps_a_perfect_fit_finite():
         np.full(8, (scores[1] - scores[0]) * timeline.unit),
         shifts,
     )
-    problem = Problem(measurements, timeline, bd.Priors().scaled_to(scores), Box.around(scores))
+    problem = Problem(
+        measurements, timeline, bd.Priors().scaled_to(scores), Trajectories.bounds(scores)
+    )
     updated = update_noise(
         pool(problem, np.ones((6, 1))), problem, parameters, np.ones(1, dtype=bool)
     )

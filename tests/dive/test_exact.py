@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import braindive as bd
+from braindive.dive.curves import Trajectories
 from braindive.dive.exact import VertexSums
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.stages import StageProblem
@@ -37,10 +38,11 @@ def test_objectives_differ_by_a_constant(forms, rng):
     fast, exact = forms
     gaps = []
     for _ in range(10):
-        parameters, scores = random_parameters(rng), rng.normal(size=20)
+        curves = Trajectories.from_array(random_parameters(rng))
+        scores = rng.normal(size=20)
         gaps.append(
-            trajectory_loss(exact, scores, parameters, NOISE, PRIOR)
-            - trajectory_loss(fast, scores, parameters, NOISE, PRIOR)
+            trajectory_loss(exact, scores, curves, NOISE, PRIOR)
+            - trajectory_loss(fast, scores, curves, NOISE, PRIOR)
         )
     expected = np.tile(fast.within / (2 * NOISE**2), (10, 1))
     np.testing.assert_allclose(gaps, expected, rtol=1e-10)
@@ -62,13 +64,16 @@ def test_fast_gradient_is_the_finite_difference_of_the_exact_loss(forms, rng):
     fast, exact = forms
     for _ in range(3):
         parameters, scores = random_parameters(rng), rng.normal(size=20)
-        gradient, _ = trajectory_gradient(fast, scores, parameters, NOISE, PRIOR)
+        curves = Trajectories.from_array(parameters)
+        gradient, _ = trajectory_gradient(fast, scores, curves, NOISE, PRIOR)
         for p in range(4):
             step = np.zeros(4)
             step[p] = 1e-5
-            up = trajectory_loss(exact, scores, parameters + step, NOISE, PRIOR)
-            down = trajectory_loss(exact, scores, parameters - step, NOISE, PRIOR)
-            np.testing.assert_allclose(gradient[:, p], (up - down) / 2e-5, rtol=1e-5, atol=1e-5)
+            up = Trajectories.from_array(parameters + step)
+            down = Trajectories.from_array(parameters - step)
+            rise = trajectory_loss(exact, scores, up, NOISE, PRIOR)
+            rise = rise - trajectory_loss(exact, scores, down, NOISE, PRIOR)
+            np.testing.assert_allclose(gradient[:, p], rise / 2e-5, rtol=1e-5, atol=1e-5)
 
 
 def test_fast_gradient_of_stages_is_the_finite_difference_of_the_exact_loss(forms, rng):

@@ -7,11 +7,11 @@ import pytest
 from scipy.optimize import minimize
 
 import braindive as bd
+from braindive.dive.curves import Bounds, Trajectories
 from braindive.dive.joint import joint_step
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.stages import StageProblem, fit_stages, search_shifts, shift_grid
 from braindive.dive.timeline import Timeline
-from braindive.dive.trajectories import Box, Trajectories
 
 CURVES = Trajectories.from_array(np.array([[-1.0, 1.2, -1.0, 0.3], [1.5, 0.9, 0.8, -0.4]]))
 NOISE = np.array([0.8, 1.1])
@@ -163,7 +163,7 @@ def test_joint_step_solves_the_dense_gauss_newton_system(stage, rng, prior):
     hessian[np.diag_indices(size)] *= 1 + damping
     step = np.linalg.solve(hessian, gradient)
 
-    wide = Box((1e-6, 1e6), (-1e6, 1e6))
+    wide = Bounds({"steepness": (1e-6, 1e6), "midpoint": (-1e6, 1e6)})
     curves, new_speeds, new_shifts = joint_step(stage, speeds, shifts, wide, prior, damping)
     np.testing.assert_allclose(
         curves.to_array().ravel(), CURVES.to_array().ravel() - step[:8], rtol=1e-6
@@ -182,10 +182,10 @@ def test_joint_step_leaves_a_parameter_that_pushes_against_its_bound(stage):
         SPEED_PRIOR,
         SHIFT_PRIOR,
     )
-    wide = Box((1e-6, 1e6), (-1e6, 1e6))
+    wide = Bounds({"steepness": (1e-6, 1e6), "midpoint": (-1e6, 1e6)})
     free, _, _ = joint_step(one, speeds, shifts, wide, None, 1e-3)
     here = CURVES.steepness[0]
-    bounds = (1e-6, here) if free.steepness[0] > here else (here, 1e6)
-    bound, _, _ = joint_step(one, speeds, shifts, Box(bounds, (-1e6, 1e6)), None, 1e-3)
+    limits = (1e-6, here) if free.steepness[0] > here else (here, 1e6)
+    bound, _, _ = joint_step(one, speeds, shifts, Bounds({"steepness": limits}), None, 1e-3)
     assert bound.steepness[0] == here
     assert bound.midpoint[0] != CURVES.midpoint[0]

@@ -6,7 +6,7 @@ from nilearn.surface import load_surf_data
 from sklearn.utils import Bunch
 
 import braindive as bd
-from braindive.dive.trajectories import Trajectories
+from braindive.dive.curves import Trajectories
 from braindive.space import Hemisphere, Surface
 
 POINTS = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0], [2, 1, 0]], dtype=float)

@@ -109,6 +109,14 @@ def test_a_renamed_field_is_translated_on_the_way_in_and_out(tmp_path, monkeypat
     assert (tmp_path / "again.dive").read_bytes() == KEPT.read_bytes()
 
 
+def test_a_renamed_parameter_of_a_curve_is_translated_in_its_bounds_too(monkeypatch):
+    names = {**REGISTRY["Trajectories"].names, "midpoint": "middle"}
+    monkeypatch.setitem(REGISTRY, "Trajectories", registry.Saveable(bd.Trajectories, names))
+    bounds = put_together("Box", {"midpoint": (-1.0, 1.0)})
+    assert bounds.limits == {"middle": (-1.0, 1.0)}
+    assert take_apart(bounds) == ("Box", {"midpoint": (-1.0, 1.0)})
+
+
 @pytest.mark.parametrize("part", ["parameters", "fitted", "_internal"])
 def test_a_renamed_attribute_of_the_model_is_translated_on_the_way_in_and_out(
     part, tmp_path, monkeypatch, same_packages
@@ -209,6 +217,7 @@ def cohort():
         {},
         {"staging": False},
         {"method": "exact"},
+        {"curve": bd.Trajectories},
         {"spatial": None},
         {"spatial": 1.5},
         {"assignments": np.arange(60) // 20 - 1},
@@ -250,6 +259,12 @@ def test_an_unknown_field_in_a_file_is_refused(tmp_path):
     path = change_header(KEPT, tmp_path / "odd.dive", '"steepness":', '"__class__":')
     with pytest.raises(bd.ModelFileError, match="has __class__, which this version does not know"):
         bd.load_model(path)
+
+
+def test_bounds_of_an_unknown_parameter_are_refused():
+    assert put_together("Box", {"midpoint": (-1.0, 1.0)}).limits == {"midpoint": (-1.0, 1.0)}
+    with pytest.raises(ValueError, match="the 'Box' in it has novelty, which this version"):
+        put_together("Box", {"novelty": (-1.0, 1.0)})
 
 
 @pytest.mark.parametrize("name", ["__class__", "__dict__", "predict", "_prepare"])

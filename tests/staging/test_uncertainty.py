@@ -5,11 +5,11 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import braindive as bd
+from braindive.dive.curves import Trajectories
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Gamma, Normal
 from braindive.dive.stages import StageProblem, find_stages
 from braindive.dive.timeline import Timeline
-from braindive.dive.trajectories import Trajectories
 from braindive.staging import marginal, placing
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
 from braindive.staging.influence import sensitivities

@@ -56,9 +56,10 @@ def demo(
     true_curves = truth.trajectories.rescored(float(controls.mean()), float(controls.std()))
     found = model.trajectories_
     curves = pd.DataFrame({"cluster": np.arange(1, len(found) + 1)})
-    for name in ("midpoint", "amplitude"):
-        curves[f"{name}_true"] = getattr(true_curves, name)
-        curves[f"{name}_found"] = getattr(found, name)[matching.permutation]
+    curves["midpoint_true"] = true_curves.midpoint
+    curves["midpoint_found"] = found.midpoint[matching.permutation]
+    curves["amplitude_true"] = true_curves.amplitude
+    curves["amplitude_found"] = found.amplitude[matching.permutation]
     curves["vertices_true"] = np.bincount(truth.labels)
     sizes = np.bincount(model.labels_, minlength=len(found))
     curves["vertices_found"] = sizes[matching.permutation]

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 
 from braindive.arrays import Array, BoolArray
 from braindive.dive.convergence import Monitor
+from braindive.dive.curves import Bounds, Curves, choose
 from braindive.dive.exact import VertexSums
 from braindive.dive.field import (
     estimate_strength,
@@ -27,13 +28,7 @@ from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Priors
 from braindive.dive.stages import StageProblem, fit_stages, search_shifts, shift_grid
 from braindive.dive.timeline import Timeline
-from braindive.dive.trajectories import (
-    Box,
-    Sums,
-    Trajectories,
-    fit_trajectories,
-    search_trajectories,
-)
+from braindive.dive.trajectories import Sums, fit_trajectories, search_trajectories
 from braindive.values.measurements import Products
 
 # Noise below this share of the spread of all values is not believed.
@@ -56,7 +51,7 @@ _KEEP = 0.5
 class Parameters:
     """Everything that is estimated but z, in internal units."""
 
-    trajectories: Trajectories
+    trajectories: Curves
     noise: Array
     speeds: Array
     shifts: Array
@@ -75,8 +70,8 @@ class Problem:
         When subjects were seen.
     priors : Priors
         Priors, with the shift's in score units.
-    box : Box
-        Bounds of the trajectories.
+    bounds : Bounds
+        Of the trajectories.
     graph : sparse (n_vertices, n_vertices) or None
         Neighbours; None for no Markov random field.
     strength : float or None
@@ -92,7 +87,7 @@ class Problem:
     measurements: Products
     timeline: Timeline
     priors: Priors
-    box: Box
+    bounds: Bounds
     graph: csr_array | None = None
     strength: float | None = None
     fixed: Array | None = None
@@ -207,7 +202,7 @@ def m_step(
     for _ in range(50):
         stage = stage_problem(sums, problem, here)
         trajectories, speeds, shifts = joint_step(
-            stage, here.speeds, here.shifts, problem.box, problem.priors.trajectory, damping
+            stage, here.speeds, here.shifts, problem.bounds, problem.priors.trajectory, damping
         )
         there = replace(here, trajectories=choose(occupied, trajectories, here.trajectories))
         stage = stage_problem(sums, problem, there)
@@ -256,9 +251,11 @@ def update_trajectories(
     scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
     starts = [parameters.trajectories]
     if search:
-        starts.append(search_trajectories(sums, scores, problem.box))
+        curve = type(parameters.trajectories)
+        starts.append(search_trajectories(curve, sums, scores, problem.bounds))
+    prior = problem.priors.trajectory
     found = fit_trajectories(
-        sums, scores, parameters.noise, starts, problem.box, problem.priors.trajectory, max_iter=10
+        sums, scores, parameters.noise, starts, problem.bounds, prior, max_iter=10
     )
     return replace(parameters, trajectories=choose(occupied, found, parameters.trajectories))
 
@@ -293,11 +290,6 @@ def stage_problem(sums: Sums, problem: Problem, parameters: Parameters) -> Stage
         problem.priors.speed,
         problem.priors.shift,
     )
-
-
-def choose(condition: BoolArray, yes: Trajectories, no: Trajectories) -> Trajectories:
-    """Take each cluster's curve from one or the other."""
-    return Trajectories.from_array(np.where(condition[:, None], yes.to_array(), no.to_array()))
 
 
 def log_densities(distances: Array, counts: Array, noise: Array) -> Array:

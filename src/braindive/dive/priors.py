@@ -82,7 +82,9 @@ class Priors:
         Prior of every subject's score at its mean visit time, in multiples of the spread of the
         scores from which the fit starts, around their mean.
     trajectory : Normal or None
-        Prior of (amplitude, steepness, midpoint, baseline); `mean` and `sd` broadcast to 4 numbers.
+        Prior of the parameters of every curve, in the order in which the curve names them (for
+        a sigmoid: amplitude, steepness, midpoint, baseline). `mean` and `sd` are one number for
+        all of them, or one for each.
 
     Examples
     --------

@@ -8,10 +8,11 @@ from typing import Protocol
 import numpy as np
 
 from braindive.arrays import Array, BoolArray, IntArray
+from braindive.dive.curves import Curves
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Gamma, Normal
 from braindive.dive.timeline import Timeline
-from braindive.dive.trajectories import Sums, Trajectories
+from braindive.dive.trajectories import Sums
 
 # Relative gain of a step at which a subject's stage has settled.
 _TOL = 1e-10
@@ -59,7 +60,7 @@ class StageProblem:
         Measurements pooled over vertices.
     timeline : Timeline
         When subjects were seen.
-    trajectories : Trajectories
+    trajectories : Curves
         The clusters' curves.
     noise : (n_clusters,)
         Noise standard deviations.
@@ -69,7 +70,7 @@ class StageProblem:
 
     sums: Sums
     timeline: Timeline
-    trajectories: Trajectories
+    trajectories: Curves
     noise: Array
     speed_prior: Gamma
     shift_prior: Normal

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 from braindive.arrays import Array, BoolArray, IntArray
 from braindive.dive.convergence import Monitor
+from braindive.dive.curves import Curves
 from braindive.dive.em import Parameters, Problem, State, run_em
 from braindive.dive.initial import (
     Direction,
@@ -21,7 +22,7 @@ from braindive.dive.initial import (
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Priors
 from braindive.dive.timeline import Timeline
-from braindive.dive.trajectories import Box, search_trajectories
+from braindive.dive.trajectories import search_trajectories
 from braindive.values.measurements import Products
 
 # Passes after which only the best of several starts goes on.
@@ -40,6 +41,8 @@ class Settings:
     ----------
     n_clusters : int
         K.
+    curve : type of Curves
+        Shape of the trajectories.
     graph : sparse (n_vertices, n_vertices) or None
         Neighbours; None switches the Markov random field off.
     strength : float or None
@@ -57,6 +60,7 @@ class Settings:
     """
 
     n_clusters: int
+    curve: type[Curves]
     graph: csr_array | None
     strength: float | None
     labels: IntArray | None
@@ -216,13 +220,13 @@ def _set_out(
         measurements,
         timeline,
         settings.priors.scaled_to(scores),
-        Box.around(scores),
+        settings.curve.bounds(scores),
         graph=None if fixed else settings.graph,
         strength=settings.strength,
         fixed=z if fixed else None,
         staging=settings.staging,
         exact=settings.exact,
     )
-    curves = search_trajectories(pooled, scores, problem.box)
+    curves = search_trajectories(settings.curve, pooled, scores, problem.bounds)
     noise = np.sqrt(np.maximum(pooled.variance(pooled.means), 1e-10))
     return problem, Parameters(curves, noise, speeds, shifts)

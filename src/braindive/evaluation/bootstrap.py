@@ -19,11 +19,9 @@ from braindive.arrays import Array
 from braindive.checks import check_count
 from braindive.cluster_names import display_names
 from braindive.cohort.cohort import Cohort, check_cohort
-from braindive.dive.trajectories import Trajectories
+from braindive.dive.curves import Curves
 from braindive.errors import BraindiveWarning, NotFittedError, ParameterError
 from braindive.estimator import DIVE
-
-_PARAMETERS = ("amplitude", "steepness", "midpoint", "baseline")
 
 
 @dataclass(frozen=True)
@@ -32,9 +30,9 @@ class Bootstrap:
 
     Parameters
     ----------
-    estimate : Trajectories
+    estimate : Curves
         The model's own curves.
-    trajectories : (n_resamples, n_clusters, 4)
+    trajectories : (n_resamples, n_clusters, n_parameters)
         Curves of every resample, clusters matched, over the model's score.
     membership_mean, membership_sd : (n_vertices, n_clusters)
         Over resamples, of the responsibilities.
@@ -44,7 +42,7 @@ class Bootstrap:
         What the clusters are called.
     """
 
-    estimate: Trajectories
+    estimate: Curves
     trajectories: Array
     membership_mean: Array
     membership_sd: Array
@@ -71,7 +69,7 @@ class Bootstrap:
         lower, upper : (n, n_clusters)
         """
         curves = np.stack(
-            [Trajectories.from_array(one).evaluate(scores) for one in self.trajectories]
+            [self.estimate.from_array(one).evaluate(scores) for one in self.trajectories]
         )
         estimate = self.estimate.evaluate(scores)
         reach = t.isf(0.5 - level / 2, max(len(curves) - 1, 1)) * _spread(curves)
@@ -94,7 +92,7 @@ class Bootstrap:
         edges = (0.5 - level / 2, 0.5 + level / 2)
         lower, upper = np.quantile(self.trajectories, edges, axis=0)
         index = pd.MultiIndex.from_product(
-            [self.names, _PARAMETERS], names=["cluster", "parameter"]
+            [self.names, self.estimate.names()], names=["cluster", "parameter"]
         )
         return pd.DataFrame(
             {"estimate": estimate.ravel(), "lower": lower.ravel(), "upper": upper.ravel()},
@@ -223,7 +221,7 @@ def _resample(
     number: int,
     folder: Path | None,
 ) -> tuple[Array, Array]:
-    """Curves (n_clusters, 4) and responsibilities of one resample, on the model's scale."""
+    """Parameters of the curves and responsibilities of one resample, on the model's scale."""
     path = None if folder is None else folder / f"resample-{number:05d}.npz"
     if path is not None and path.exists():
         with np.load(path) as kept:

@@ -266,10 +266,10 @@ def _warnings(model: DIVE, names: list[str], posterior: StagePosterior, scores: 
         )
     curves = model.marginal_.trajectories
     inside = curves.evaluate(np.quantile(scores, _BULK))
-    shown = np.abs(inside[1] - inside[0]) / np.maximum(np.abs(curves.amplitude), 1e-300)
+    shown = np.abs(inside[1] - inside[0]) / np.maximum(np.abs(curves.change(scores)), 1e-300)
     found += [
         f"the trajectory of {names[k]} reaches beyond the data: these show {shown[k]:.0%} "
-        "of its range, and its amplitude and midpoint are a guess."
+        "of its range, and the rest of its shape is a guess."
         for k in np.flatnonzero(shown < _SHOWN)
     ]
     return found

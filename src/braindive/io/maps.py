@@ -13,7 +13,7 @@ import pandas as pd
 
 from braindive.arrays import Array, IntArray
 from braindive.cluster_names import NamedClusters, display_names
-from braindive.dive.trajectories import Trajectories
+from braindive.dive.curves import Curves
 from braindive.errors import NotFittedError, ParameterError
 from braindive.io.formats.base import Writer
 from braindive.io.formats.contents import LabelMap, ScalarMaps, divide
@@ -28,7 +28,7 @@ class FittedModel(NamedClusters, Protocol):
 
     responsibilities_: Array
     labels_: IntArray
-    trajectories_: Trajectories
+    trajectories_: Curves
     noise_: Array
     subjects_: np.ndarray
     speeds_: Array
@@ -204,10 +204,7 @@ def _write_tables(model: FittedModel, folder: Path) -> None:
         {
             "cluster": np.arange(1, len(curves) + 1),
             "name": display_names(model),
-            "amplitude": curves.amplitude,
-            "steepness": curves.steepness,
-            "midpoint": curves.midpoint,
-            "baseline": curves.baseline,
+            **{name: getattr(curves, name) for name in curves.names()},
             "noise": model.noise_,
             "vertices": np.bincount(model.labels_, minlength=len(curves)),
         }

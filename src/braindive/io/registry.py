@@ -8,6 +8,9 @@ A name in a file never changes, so that a file can be read for ever; names in th
   meant.
 - A parameter or attribute of `DIVE` is renamed: it gets an entry in `RENAMED`.
 - A new kind of object is to be saved: it gets an entry in `REGISTRY`.
+- A new shape of trajectories needs nothing here: files call it by its name in
+  `braindive.dive.curves.CURVES`, and its parameters as its class does. A shape whose class or
+  parameter is renamed later gets an entry in `REGISTRY` by that name.
 
 Whatever cannot be said like this needs a new number of the format in `braindive.io.models`.
 Nothing is looked up, imported or called by a name from a file but what is listed here.
@@ -15,18 +18,19 @@ Nothing is looked up, imported or called by a name from a file but what is liste
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 from braindive.cohort.preprocessing import Covariate, Preprocessing
+from braindive.dive.curves import CURVES, Bounds, Curves, Trajectories
 from braindive.dive.em import Parameters, State
 from braindive.dive.priors import Gamma, Normal, Priors
 from braindive.dive.starts import Trace
 from braindive.dive.timeline import Timeline
-from braindive.dive.trajectories import Box, Trajectories
+from braindive.errors import ParameterError
 from braindive.prediction.kernel import Kernel
 from braindive.prediction.personal import PersonalModel
 from braindive.space import Regions, Surface, Volume, space_from_arrays
@@ -87,8 +91,7 @@ REGISTRY: dict[str, Saveable] = {
     "Priors": saveable(Priors, "speed", "shift", "trajectory"),
     "Unit": saveable(Unit, "offset", "scale"),
     "Timeline": saveable(Timeline, "subject_of_visit", "times", "centres", "unit"),
-    "Box": saveable(Box, "steepness", "midpoint"),
-    "Training": saveable(Training, "timeline", "sums", "weights", "reference", "box"),
+    "Training": saveable(Training, "timeline", "sums", "weights", "reference", box="bounds"),
     # What staging has learnt.
     "Placing": saveable(
         Placing,
@@ -144,6 +147,21 @@ REGISTRY: dict[str, Saveable] = {
     ),
 }
 
+
+def _curves() -> dict[str, Saveable]:
+    """Shapes of trajectories without an entry in `REGISTRY`, by their names in `CURVES`."""
+    listed = [saved.type for saved in REGISTRY.values()]
+    others = {name: curve for name, curve in CURVES.items() if curve not in listed}
+    return {name: saveable(curve, *curve.names()) for name, curve in others.items()}
+
+
+def _parameters_of_curves() -> dict[str, str]:
+    """Parameters of all shapes, from their names in files to their names in the code."""
+    saved = {**REGISTRY, **_curves()}.values()
+    shapes = [each.names for each in saved if issubclass(each.type, Curves)]
+    return {in_file: in_code for names in shapes for in_file, in_code in names.items()}
+
+
 # Spaces name their own parts, in `Space.to_arrays`; these can be rebuilt.
 _SPACES = (Surface, Volume, Regions)
 
@@ -184,7 +202,13 @@ def take_apart(value: Any) -> tuple[str, dict[str, Any]] | None:
         return "Space", dict(value.to_arrays())
     if isinstance(value, np.random.RandomState):
         return "RandomState", {}
-    for name, saved in REGISTRY.items():
+    if type(value) is Bounds:
+        # Files have always called it so; its parts are the parameters that are bounded.
+        in_files = {in_code: in_file for in_file, in_code in _parameters_of_curves().items()}
+        return "Box", {in_files.get(name, name): pair for name, pair in value.limits.items()}
+    if isinstance(value, type) and issubclass(value, Curves):
+        return "Curve", {"name": _name_of(value)}
+    for name, saved in {**REGISTRY, **_curves()}.items():
         if type(value) is saved.type:
             parts = {each.name for each in fields(value)} if is_dataclass(value) else vars(value)
             unnamed = sorted(set(parts) - set(saved.names.values()))
@@ -199,7 +223,20 @@ def take_apart(value: Any) -> tuple[str, dict[str, Any]] | None:
                 for in_file, in_code in saved.names.items()
                 if in_code in parts or not in_code.endswith("_")
             }
+    if isinstance(value, Curves):
+        _name_of(type(value))
     return None
+
+
+def _name_of(curve: type[Curves]) -> str:
+    """Name of a shape of trajectories in files."""
+    for name, known in CURVES.items():
+        if curve is known:
+            return name
+    raise ParameterError(
+        f"curves of the class {curve.__name__} cannot be saved, because files have no name for it; "
+        "add it to CURVES in braindive.dive.curves.registry."
+    )
 
 
 def put_together(name: str, parts: dict[str, Any]) -> Any:
@@ -226,20 +263,33 @@ def put_together(name: str, parts: dict[str, Any]) -> Any:
         return space_from_arrays(parts)
     if name == "RandomState":
         return None  # a generator has no seed to repeat the fit from
-    if name not in REGISTRY:
+    if name == "Curve":
+        if parts["name"] not in CURVES:
+            raise ValueError(f"its curve is {parts['name']!r}, which this version does not know")
+        return CURVES[parts["name"]]
+    if name == "Box":
+        names = _parameters_of_curves()
+        _refuse_unknown(name, parts, names)
+        return Bounds({names[key]: (float(low), float(high)) for key, (low, high) in parts.items()})
+    registered = {**REGISTRY, **_curves()}
+    if name not in registered:
         raise ValueError(f"it has a part called {name!r}, which this version does not know")
-    saved = REGISTRY[name]
-    unknown = sorted(parts.keys() - saved.names.keys())
-    if unknown:
-        raise ValueError(
-            f"the {name!r} in it has {', '.join(unknown)}, which this version does not know"
-        )
+    saved = registered[name]
+    _refuse_unknown(name, parts, saved.names)
     given = {saved.names[key]: part for key, part in parts.items()}
     learnt = {key: given.pop(key) for key in list(given) if key.endswith("_")}
     rebuilt = saved.type(**given)
     for key, part in learnt.items():
         setattr(rebuilt, key, part)
     return rebuilt
+
+
+def _refuse_unknown(name: str, parts: Mapping[str, Any], known: Collection[str]) -> None:
+    unknown = sorted(parts.keys() - set(known))
+    if unknown:
+        raise ValueError(
+            f"the {name!r} in it has {', '.join(unknown)}, which this version does not know"
+        )
 
 
 def to_file_names(part: str, content: Mapping[str, Any]) -> dict[str, Any]:

@@ -130,7 +130,7 @@ def plot_pathology(model: Any, scores: Sequence[float] | None = None) -> Figure:
     picture = picture_of(model.space_, n_cuts=1)
     expected = model.trajectories_.evaluate(at) @ model.responsibilities_.T
     expected[:, ~known_vertices(model)] = np.nan
-    reverse = low_is_dark(model.trajectories_.amplitude, model.responsibilities_)
+    reverse = low_is_dark(model.trajectories_.change(model.scores_), model.responsibilities_)
     colour_map = plt.get_cmap("YlOrRd_r" if reverse else "YlOrRd")
     norm = Normalize(float(np.nanmin(expected)), float(np.nanmax(expected)))
     brain = 1.75 if picture.n_columns > 1 else 1.1

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from braindive.arrays import Array, IntArray
+from braindive.dive.curves import Curves
 from braindive.dive.timeline import Timeline
-from braindive.dive.trajectories import Trajectories
 from braindive.staging.placing import Training
 from braindive.staging.stagers import Stager, Stages
 
@@ -36,14 +36,12 @@ class Course:
     since: Array
 
     @classmethod
-    def of(
-        cls, trajectories: Trajectories, stages: Stages, subjects: IntArray, years: Array
-    ) -> Course:
+    def of(cls, trajectories: Curves, stages: Stages, subjects: IntArray, years: Array) -> Course:
         """Follow subjects of a history to other times.
 
         Parameters
         ----------
-        trajectories : Trajectories
+        trajectories : Curves
             Of the clusters.
         stages : Stages
             Where the subjects are, as known from the history.

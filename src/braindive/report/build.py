@@ -101,7 +101,7 @@ def build_report(model: DIVE, cohort: Cohort | None = None) -> Report:
         "clusters": content.describe_clusters(model),
         "range": content.describe_range(model),
         "lowIsDark": low_is_dark(
-            model.trajectories_.canonical().amplitude, model.responsibilities_
+            model.trajectories_.change(model.scores_), model.responsibilities_
         ),
         "people": content.describe_people(model, cohort),
         "objective": model.objective_,

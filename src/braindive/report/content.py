@@ -19,6 +19,9 @@ from braindive.report.picture import PagePicture
 _NOT_SHOWN = {"participant_id", "subject", "time", "years", "path", "left", "right", "session_id"}
 _MOST_COLUMNS = 12
 _LARGEST = 65_535
+# Points at which the page is given each curve; between them it interpolates. The slider's 200
+# steps are every second of them, so that what it shows is the model's own number.
+_POINTS = 401
 
 CITATION = (
     "Marinescu RV, Eshaghi A, Lorenzi M, et al. DIVE: A spatiotemporal progression model of brain "
@@ -28,7 +31,10 @@ CITATION = (
 
 def describe_clusters(model: DIVE) -> list[dict[str, Any]]:
     """Curve, colour, noise and share of the vertices of each cluster."""
-    curves = model.trajectories_
+    curves, drawn = model.trajectories_, describe_range(model)
+    scores = np.linspace(drawn["low"], drawn["high"], _POINTS)
+    values, slopes = curves.evaluate(scores), curves.slope(scores)
+    onsets = curves.onset(model.scores_)
     shares = model.responsibilities_.mean(axis=0)
     # The page speaks of areas, and says once that these are the clusters.
     named = zip(display_names(model, word="Area"), cluster_colours(len(curves)), strict=True)
@@ -36,10 +42,9 @@ def describe_clusters(model: DIVE) -> list[dict[str, Any]]:
         {
             "name": name,
             "colour": colour,
-            "amplitude": curves.amplitude[k],
-            "steepness": curves.steepness[k],
-            "midpoint": curves.midpoint[k],
-            "baseline": curves.baseline[k],
+            "onset": onsets[k],
+            "values": encode_array(values[:, k], "float64"),
+            "slopes": encode_array(slopes[:, k], "float64"),
             "noise": model.noise_[k],
             "share": shares[k],
         }
@@ -145,6 +150,8 @@ def describe_settings(model: DIVE) -> list[tuple[str, str]]:
     for name, value in model.get_params(deep=False).items():
         if isinstance(value, (np.ndarray, list, tuple, pd.Series)):
             value = f"{len(value):,} given labels"
+        elif isinstance(value, type):
+            value = value.__name__
         rows.append((name, str(value)))
     return rows
 

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from braindive.arrays import Array, IntArray
 from braindive.cohort import Cohort
-from braindive.dive.trajectories import Trajectories
+from braindive.dive.curves import Trajectories
 from braindive.errors import ParameterError
 from braindive.io.spaces import load_space
 from braindive.simulation.cognition import draw_carriers, draw_cognition

@@ -15,10 +15,10 @@ import numpy as np
 from scipy.stats import chi2
 
 from braindive.arrays import Array, BoolArray, IntArray
+from braindive.dive.curves import Curves
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Gamma, Normal
 from braindive.dive.timeline import Timeline
-from braindive.dive.trajectories import Trajectories
 
 # A cluster that a visit does not show counts as seen with this share of one vertex.
 _NOTHING = 1e-6
@@ -67,7 +67,7 @@ class CorrelatedStageProblem:
         Cluster means of every visit.
     timeline : Timeline
         When subjects were seen.
-    trajectories : Trajectories
+    trajectories : Curves
         The clusters' curves.
     noise : (n_clusters,)
         Noise standard deviations of one vertex.
@@ -79,7 +79,7 @@ class CorrelatedStageProblem:
 
     pooled: PooledMeans
     timeline: Timeline
-    trajectories: Trajectories
+    trajectories: Curves
     noise: Array
     speed_prior: Gamma
     shift_prior: Normal

@@ -26,7 +26,7 @@ class CurveUncertainty:
     Parameters
     ----------
     covariance : (n_parameters, n_parameters)
-        Of the 4 K numbers of the curves, and of the mean and log-spread of the shifts.
+        Of the parameters of all curves, and of the mean and log-spread of the shifts.
     centre, spread : (n_parameters,)
         Derivatives of the mean and the spread by which scores are standardised.
     """
@@ -94,7 +94,7 @@ class CurveUncertainty:
 def sensitivities(
     problem: CorrelatedStageProblem, posterior: StagePosterior
 ) -> tuple[Array, Array, Array]:
-    """Derivatives by the curves' numbers and by the mean and log-spread of the shifts.
+    """Derivatives by the curves' parameters and by the mean and log-spread of the shifts.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def sensitivities(
         its expected speed and shift: the covariance, over the posterior, with the derivative.
     """
     timeline = problem.timeline
-    size = 4 * len(problem.noise) + 2
+    size = problem.trajectories.to_array().size + 2
     mean, sd = float(problem.shift_prior.mean), float(problem.shift_prior.sd)
     totals = np.zeros((3, timeline.n_subjects, size))
     for speeds, shifts, weights in zip(

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from braindive.arrays import Array, IntArray
+from braindive.dive.curves import Bounds
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Normal
 from braindive.dive.stages import fit_stages
 from braindive.dive.timeline import Timeline
-from braindive.dive.trajectories import Box, fit_trajectories
+from braindive.dive.trajectories import fit_trajectories
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
 
 # Points of the integral in units of the posterior's spread: along the shift, and along the speed
@@ -118,7 +119,7 @@ def refine(
     problem: CorrelatedStageProblem,
     speeds: Array,
     shifts: Array,
-    box: Box,
+    bounds: Bounds,
     trajectory_prior: Normal | None,
     max_iter: int = 30,
     tol: float = 1e-3,
@@ -131,8 +132,8 @@ def refine(
         The training subjects, with the curves from which to begin.
     speeds, shifts : (n_subjects,)
         Where the subjects are taken to be.
-    box : Box
-        Bounds of the curves.
+    bounds : Bounds
+        Of the curves.
     trajectory_prior : Normal or None
         Prior of the curves.
     max_iter, tol
@@ -150,7 +151,7 @@ def refine(
     def update(here: CorrelatedStageProblem) -> CorrelatedStageProblem:
         nonlocal modes
         modes = fit_stages(here, *modes, max_iter=3)
-        return _update(here, integrate(here, *modes), independent, box, trajectory_prior)
+        return _update(here, integrate(here, *modes), independent, bounds, trajectory_prior)
 
     furthest = 1.0
     for _ in range(max_iter):
@@ -253,7 +254,7 @@ def _update(
     problem: CorrelatedStageProblem,
     posterior: StagePosterior,
     independent: Covariance,
-    box: Box,
+    bounds: Bounds,
     trajectory_prior: Normal | None,
 ) -> CorrelatedStageProblem:
     """One update of curves, shift prior, E and B from the moments over the points."""
@@ -307,7 +308,7 @@ def _update(
         gathered[filled, 0] / gathered[filled, 1],
         np.ones(n_clusters),
         [problem.trajectories],
-        box,
+        bounds,
         trajectory_prior,
         max_iter=5,
     )

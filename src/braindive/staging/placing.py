@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from braindive.arrays import Array, BoolArray
+from braindive.dive.curves import Bounds, Curves
 from braindive.dive.em import Parameters
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Gamma, Normal, Priors
 from braindive.dive.stages import find_stages, settle_stages
 from braindive.dive.timeline import Timeline, evenly
-from braindive.dive.trajectories import Box, Trajectories
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance, is_unlike
 from braindive.staging.influence import CurveUncertainty
 from braindive.staging.marginal import StagePosterior, integrate, refine
@@ -40,15 +40,15 @@ class Training:
         Their measurements pooled over vertices.
     reference : (n_visits,) bool
         Visits whose scores have mean 0 and spread 1.
-    box : Box
-        Bounds of the curves.
+    bounds : Bounds
+        Of the curves.
     """
 
     timeline: Timeline
     sums: Array
     weights: Array
     reference: BoolArray
-    box: Box
+    bounds: Bounds
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Placing:
 
     Parameters
     ----------
-    trajectories : Trajectories
+    trajectories : Curves
         Curves with the stages integrated out.
     noise : (n_clusters,)
         Noise of one vertex.
@@ -81,7 +81,7 @@ class Placing:
         Of the training subjects and visits.
     """
 
-    trajectories: Trajectories
+    trajectories: Curves
     noise: Array
     speed_prior: Gamma
     shift_prior: Normal
@@ -111,7 +111,7 @@ class Placing:
         enough = evenly(np.arange(training.timeline.n_subjects), _ENOUGH_SUBJECTS)
         some, visits = everyone.select(enough), training.timeline.select(enough)[1]
         speeds, shifts = parameters.speeds[enough], parameters.shifts[enough]
-        learnt = refine(some, speeds, shifts, training.box, priors.trajectory)
+        learnt = refine(some, speeds, shifts, training.bounds, priors.trajectory)
         everyone = replace(
             everyone,
             trajectories=learnt.trajectories,

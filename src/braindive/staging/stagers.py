@@ -8,12 +8,12 @@ from typing import Protocol
 import numpy as np
 
 from braindive.arrays import Array
+from braindive.dive.curves import Curves
 from braindive.dive.em import Parameters
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Priors
 from braindive.dive.stages import StageProblem, find_stages
 from braindive.dive.timeline import Timeline
-from braindive.dive.trajectories import Trajectories
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Stager(Protocol):
     """Places subjects on trajectories."""
 
     @property
-    def trajectories(self) -> Trajectories:
+    def trajectories(self) -> Curves:
         """The curves that stages are read off."""
 
     def place(self, timeline: Timeline, sums: Array, weights: Array) -> Stages:
@@ -52,7 +52,7 @@ class PublishedStager:
     priors: Priors
 
     @property
-    def trajectories(self) -> Trajectories:
+    def trajectories(self) -> Curves:
         """The curves of the EM."""
         return self.parameters.trajectories
 
@@ -73,7 +73,7 @@ class PublishedStager:
 class TimeStager:
     """The no-staging model: the score is the time itself."""
 
-    trajectories: Trajectories
+    trajectories: Curves
 
     def place(self, timeline: Timeline, sums: Array, weights: Array) -> Stages:
         """Speed 1, and the shift that makes the score the time."""

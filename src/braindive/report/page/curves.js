@@ -39,9 +39,9 @@ function frame(svg, [left, right, top, bottom], [x0, x1], [y0, y1], xName, yName
 
 function makeCurves(onScore, onCluster) {
   const svg = byId("curves"), box = [52, 552, 26, 270];
-  const values = clusters.flatMap((c) => [range.low, range.high, c.midpoint]
-    .map((s) => curveValue(c, Math.min(Math.max(s, range.low), range.high))));
-  const low = Math.min(...values), high = Math.max(...values), room = 0.06 * (high - low) || 1;
+  const low = Math.min(...clusters.map((cluster) => Math.min(...cluster.values)));
+  const high = Math.max(...clusters.map((cluster) => Math.max(...cluster.values)));
+  const room = 0.06 * (high - low) || 1;
   const { x, y } = frame(svg, box, [range.low, range.high], [low - room, high + room],
     "Disease score", "Expected value");
   const inside = (score) => Math.min(Math.max(score, range.low), range.high);
@@ -51,9 +51,9 @@ function makeCurves(onScore, onCluster) {
     element(people, "line", { x1: at, x2: at, y1: 273, y2: 284 });
   });
   const paths = clusters.map((cluster, k) => {
-    const d = Array.from({ length: 121 }, (_, step) => {
-      const score = range.low + ((range.high - range.low) * step) / 120;
-      return `${step ? "L" : "M"}${x(score).toFixed(2)} ${y(curveValue(cluster, score)).toFixed(2)}`;
+    const d = Array.from(cluster.values, (value, step) => {
+      const score = range.low + ((range.high - range.low) * step) / (cluster.values.length - 1);
+      return `${step ? "L" : "M"}${x(score).toFixed(2)} ${y(value).toFixed(2)}`;
     }).join("");
     const path = element(svg, "path", { d, class: "curve", stroke: cluster.colour });
     element(path, "title", {}, cluster.name);

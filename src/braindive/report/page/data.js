@@ -10,17 +10,22 @@ function decode(text, Type) {
   return new Type(bytes.buffer);
 }
 
-const clusters = report.clusters;
+// A curve comes as its values and slopes at evenly spaced scores over the range: whatever its shape.
+const clusters = report.clusters.map((cluster) => ({
+  ...cluster,
+  values: decode(cluster.values, Float64Array),
+  slopes: decode(cluster.slopes, Float64Array),
+}));
 const range = report.range;
 
-const rise = (cluster, score) =>
-  1 / (1 + Math.exp(-cluster.steepness * (score - cluster.midpoint)));
-const curveValue = (cluster, score) =>
-  cluster.amplitude * rise(cluster, score) + cluster.baseline;
-const curveSlope = (cluster, score) => {
-  const g = rise(cluster, score);
-  return cluster.amplitude * cluster.steepness * g * (1 - g);
-};
+function interpolate(samples, score) {
+  const last = samples.length - 1;
+  const at = ((score - range.low) / (range.high - range.low)) * last;
+  const before = Math.min(Math.max(Math.floor(at), 0), last - 1);
+  return samples[before] + (at - before) * (samples[before + 1] - samples[before]);
+}
+const curveValue = (cluster, score) => interpolate(cluster.values, score);
+const curveSlope = (cluster, score) => interpolate(cluster.slopes, score);
 
 const show = (number) => {
   if (number === null || !Number.isFinite(number)) return "";

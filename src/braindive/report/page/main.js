@@ -23,7 +23,7 @@ function choose(change) {
 function showAreas() {
   for (const row of byId("areas").tBodies[0].rows) {
     const index = Number(row.dataset.cluster), cluster = clusters[index];
-    row.querySelector(".midpoint").textContent = show(cluster.midpoint);
+    row.querySelector(".onset").textContent = show(cluster.onset);
     row.querySelector(".value").textContent = show(curveValue(cluster, state.score));
     row.querySelector(".rate").textContent = show(curveSlope(cluster, state.score));
     row.classList.toggle("chosen", index === state.cluster);
@@ -95,7 +95,7 @@ for (const row of byId("areas").tBodies[0].rows) {
 }
 drawObjective();
 // Open half-way: a brain with something to see on it.
-const opening = clusters.map((c) => c.midpoint).sort((a, b) => a - b)[Math.floor((clusters.length - 1) / 2)];
+const opening = clusters.map((c) => c.onset).sort((a, b) => a - b)[Math.floor((clusters.length - 1) / 2)];
 choose({ score: opening });
 if (brain) {
   showScale();

@@ -1,0 +1,163 @@
+"""What the model asks of a curve: everything that depends on its shape, and nothing else."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Self, TypeVar
+
+import numpy as np
+
+from braindive.arrays import Array, BoolArray, IntArray
+
+# Points at which the onset of a curve that has no formula for it is looked for: a thousandth of
+# the range of the scores is far finer than anyone's score is known.
+_GRID = 1001
+
+
+@dataclass(frozen=True)
+class Curves(ABC):
+    """One curve per cluster, all of one shape.
+
+    A shape is a frozen dataclass that inherits from this one. Its fields, each (n_clusters,), are
+    its parameters, in this order everywhere: in arrays, in priors and in the columns of tables.
+    """
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Names of the parameters of one curve."""
+        return tuple(field.name for field in fields(cls))
+
+    @classmethod
+    def n_parameters(cls) -> int:
+        """Number of parameters of one curve."""
+        return len(fields(cls))
+
+    @classmethod
+    def from_array(cls, parameters: Array) -> Self:
+        """Return curves from an array of shape (n_clusters, n_parameters)."""
+        return cls(*np.ascontiguousarray(np.asarray(parameters, dtype=float).T))
+
+    def to_array(self) -> Array:
+        """Return an array of shape (n_clusters, n_parameters)."""
+        return np.stack([getattr(self, name) for name in self.names()], axis=1)
+
+    def __len__(self) -> int:
+        return len(getattr(self, self.names()[0]))
+
+    def __getitem__(self, index: IntArray) -> Self:
+        return self.from_array(self.to_array()[index])
+
+    @abstractmethod
+    def evaluate(self, scores: Array) -> Array:
+        """Expected values at scores: (n,) to (n, n_clusters)."""
+
+    @abstractmethod
+    def slope(self, scores: Array) -> Array:
+        """Derivative with respect to the score: (n,) to (n, n_clusters)."""
+
+    @abstractmethod
+    def jacobian(self, scores: Array) -> Array:
+        """Derivatives with respect to the parameters: (n,) to (n, n_clusters, n_parameters)."""
+
+    @abstractmethod
+    def rescored(self, centre: float, spread: float) -> Self:
+        """Return the same curves over the score (s - centre) / spread."""
+
+    @abstractmethod
+    def revalued(self, offset: float, scale: float) -> Self:
+        """Return curves whose values are offset + scale times these."""
+
+    @classmethod
+    @abstractmethod
+    def bounds(cls, scores: Array) -> Bounds:
+        """Return where the parameters may lie if these are the scores of the visits."""
+
+    @classmethod
+    @abstractmethod
+    def search(cls, values: Array, weights: Array, scores: Array, bounds: Bounds) -> Self:
+        """Return roughly the best curves through some points: the fit starts from them.
+
+        Parameters
+        ----------
+        values, weights : (n, n_clusters)
+            Mean of each cluster at each point, and its weight.
+        scores : (n,)
+            Where the points are.
+        bounds : Bounds
+            Where the parameters may lie.
+        """
+
+    def canonical(self) -> Self:
+        """Return the same curves by that one of several equal sets of parameters that is shown."""
+        return self
+
+    def change(self, scores: Array) -> Array:
+        """Signed change of each curve over the course of the disease, (n_clusters,).
+
+        Here from the first to the last of the scores that were seen. A curve that levels off at
+        both ends has a change of its own, however much of it was seen.
+        """
+        first, last = self.evaluate(np.array([np.min(scores), np.max(scores)]))
+        return np.asarray(last - first)
+
+    def onset(self, scores: Array) -> Array:
+        """Score at which each curve is half-way through its change, (n_clusters,).
+
+        Clusters are ordered by it, from the earliest to the latest affected.
+        """
+        grid = np.linspace(np.min(scores), np.max(scores), _GRID)
+        values = self.evaluate(grid)
+        way = (values - values[0]) * np.sign(values[-1] - values[0])
+        # A little less than half, so that rounding does not order curves that are half-way at once.
+        return np.asarray(grid[np.argmax(way >= (0.5 - 1e-9) * way[-1], axis=0)])
+
+
+_Shape = TypeVar("_Shape", bound=Curves)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Where the parameters of curves may lie: beyond, the data cannot tell curves apart.
+
+    Parameters
+    ----------
+    limits : mapping of str to (float, float)
+        Least and largest value of a parameter, by its name. Parameters that are not named may
+        take any value.
+    """
+
+    limits: Mapping[str, tuple[float, float]]
+
+    def clip(self, curves: _Shape) -> _Shape:
+        """Return the curves with their parameters moved into the bounds."""
+        inside = {
+            name: np.clip(getattr(curves, name), *limits) for name, limits in self.limits.items()
+        }
+        return replace(curves, **inside)
+
+    def binding(self, curves: Curves, gradient: Array) -> BoolArray:
+        """Which parameters (n_clusters, n_parameters) lie on a bound and would cross it downhill.
+
+        Parameters
+        ----------
+        curves : Curves
+            Where the parameters are.
+        gradient : (n_clusters, n_parameters)
+            Of the loss that is to fall.
+        """
+        binding = np.zeros(gradient.shape, dtype=bool)
+        for column, name in enumerate(curves.names()):
+            if name in self.limits:
+                low, high = self.limits[name]
+                value, downhill = getattr(curves, name), -gradient[:, column]
+                binding[:, column] = ((value <= low) & (downhill < 0)) | (
+                    (value >= high) & (downhill > 0)
+                )
+        return binding
+
+
+def choose(condition: BoolArray, yes: _Shape, no: _Shape) -> _Shape:
+    """Take each cluster's curve from one or the other."""
+    return type(no).from_array(np.where(condition[:, None], yes.to_array(), no.to_array()))

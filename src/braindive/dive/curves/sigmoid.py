@@ -1,0 +1,132 @@
+"""The published shape: f(s) = a / (1 + exp(-b (s - c))) + d with b > 0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from braindive.arrays import Array
+from braindive.dive.curves.protocol import Bounds, Curves
+
+# In units of the spread of the scores: from nearly linear to nearly a step, with midpoints up to
+# so far from the mean score that a curve is flat over the data.
+_STEEPNESS = (0.1, 100.0)
+_FURTHEST_MIDPOINT = 6
+# Steepnesses and midpoints of the grid on which a start is looked for.
+_GRID = (14, 41)
+
+
+@dataclass(frozen=True)
+class Trajectories(Curves):
+    """One sigmoid per cluster.
+
+    Parameters
+    ----------
+    amplitude, steepness, midpoint, baseline : (n_clusters,)
+        a, b, c, d of f(s) = a / (1 + exp(-b (s - c))) + d. The slope at the midpoint is a b / 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from braindive import Trajectories
+    >>> curves = Trajectories(*np.array([[-1.0], [0.4], [2.0], [0.0]]))
+    >>> float(curves.evaluate([2.0])[0, 0])
+    -0.5
+    """
+
+    amplitude: Array
+    steepness: Array
+    midpoint: Array
+    baseline: Array
+
+    def evaluate(self, scores: Array) -> Array:
+        """Expected values at scores: (n,) to (n, n_clusters)."""
+        curves = self._rise(scores)
+        curves *= self.amplitude
+        curves += self.baseline
+        return curves
+
+    def slope(self, scores: Array) -> Array:
+        """Derivative with respect to the score: (n,) to (n, n_clusters)."""
+        g = self._rise(scores)
+        return np.asarray(self.amplitude * self.steepness * (g * (1 - g)))
+
+    def jacobian(self, scores: Array) -> Array:
+        """Derivatives with respect to a, b, c, d: (n,) to (n, n_clusters, 4)."""
+        g = self._rise(scores)
+        bend = self.amplitude * g * (1 - g)
+        away = np.asarray(scores, dtype=float)[:, None] - self.midpoint
+        return np.stack([g, bend * away, -bend * self.steepness, np.ones_like(g)], axis=2)
+
+    def canonical(self) -> Trajectories:
+        """Return the same curves with positive steepness: (a, b, c, d) = (-a, -b, c, d + a)."""
+        flip = self.steepness < 0
+        return Trajectories(
+            np.where(flip, -self.amplitude, self.amplitude),
+            np.abs(self.steepness),
+            self.midpoint,
+            np.where(flip, self.baseline + self.amplitude, self.baseline),
+        )
+
+    def rescored(self, centre: float, spread: float) -> Trajectories:
+        """Return the same curves over the score (s - centre) / spread."""
+        return Trajectories(
+            self.amplitude,
+            self.steepness * spread,
+            (self.midpoint - centre) / spread,
+            self.baseline,
+        )
+
+    def revalued(self, offset: float, scale: float) -> Trajectories:
+        """Return curves whose values are offset + scale times these."""
+        return Trajectories(
+            scale * self.amplitude, self.steepness, self.midpoint, offset + scale * self.baseline
+        )
+
+    def change(self, scores: Array) -> Array:
+        """From the one plateau to the other: the amplitude, whatever scores were seen."""
+        return self.canonical().amplitude
+
+    def onset(self, scores: Array) -> Array:
+        """Where half of the change has happened: the midpoint, whatever scores were seen."""
+        return self.midpoint
+
+    @classmethod
+    def bounds(cls, scores: Array) -> Bounds:
+        """Limits of steepness and midpoint; amplitude and baseline are free."""
+        centre, spread = float(np.mean(scores)), max(float(np.std(scores)), 1e-6)
+        reach = _FURTHEST_MIDPOINT * spread
+        flattest, steepest = _STEEPNESS
+        return Bounds(
+            {
+                "steepness": (flattest / spread, steepest / spread),
+                "midpoint": (centre - reach, centre + reach),
+            }
+        )
+
+    @classmethod
+    def search(cls, values: Array, weights: Array, scores: Array, bounds: Bounds) -> Trajectories:
+        """Best sigmoids on a grid of (b, c), with a and d solved for."""
+        n_steepnesses, n_midpoints = _GRID
+        steepness = np.geomspace(*bounds.limits["steepness"], n_steepnesses)[1:-1]
+        midpoint = np.linspace(*bounds.limits["midpoint"], n_midpoints)
+        b, c = (x.ravel() for x in np.meshgrid(steepness, midpoint, indexing="ij"))
+        rise = expit(b[:, None] * (scores - c[:, None]))  # (grid, points)
+        # Weighted regression of the values on the rise, for every grid point and cluster.
+        share = weights / np.maximum(weights.sum(axis=0), 1e-300)
+        mean_rise, mean_value = rise @ share, (share * values).sum(axis=0)
+        variance = (rise**2) @ share - mean_rise**2
+        covariance = rise @ (share * (values - mean_value))
+        explained = np.where(variance > 1e-6, covariance**2 / np.maximum(variance, 1e-6), 0.0)
+        best = np.argmax(explained, axis=0)
+        cluster = np.arange(values.shape[1])
+        amplitude = covariance[best, cluster] / np.maximum(variance[best, cluster], 1e-6)
+        baseline = mean_value - amplitude * mean_rise[best, cluster]
+        return Trajectories(amplitude, b[best], c[best], baseline)
+
+    def _rise(self, scores: Array) -> Array:
+        away = np.asarray(scores, dtype=float)[:, None] - self.midpoint
+        away *= self.steepness
+        return np.asarray(expit(away, out=away))
