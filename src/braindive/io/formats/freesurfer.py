@@ -25,7 +25,7 @@ _freesurfer: Any = freesurfer
 _MORPH_MAGIC = b"\xff\xff\xff"
 # Magic number, then the numbers of vertices, faces and values for each vertex.
 _MORPH_HEADER = 15
-# Dark grey, as FreeSurfer's own atlases have it for what is unknown.
+# Dark grey: annotations tell labels apart by their colours, and black stands for no label.
 _OUTSIDE_COLOUR = [25, 25, 25]
 
 
