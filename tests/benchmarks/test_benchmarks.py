@@ -39,6 +39,7 @@ def rows_of_section(page, title):
     return [cell for cell in cells if cell not in ("", "---", "100 subjects")]
 
 
+@pytest.mark.slow
 def test_a_quick_run_writes_every_table(tmp_path):
     page = tmp_path / "performance.md"
     command = [sys.executable, str(BENCHMARKS / "run.py"), "--quick", "--write", str(page)]
@@ -63,6 +64,7 @@ def test_the_mesh_of_the_benchmarks_is_a_closed_sphere(subdivisions, monkeypatch
     assert set(neighbours) <= {5, 6}
 
 
+@pytest.mark.slow
 def test_costs_after_a_fit_are_set_beside_it():
     command = [sys.executable, str(BENCHMARKS / "aftermath.py"), "--subjects", "15", "--many", "20"]
     sizes = ["--vertices", "60", "--few-vertices", "40", "--repeats", "1"]

@@ -52,6 +52,7 @@ def script_of(page):
     return "\n".join(parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_code_blocks_run(page, tmp_path):
     """Blocks run in the order of the page, in one empty folder, and share their names."""

@@ -294,7 +294,7 @@ def test_bands_cover_the_true_curves():
             n_subjects=50, n_vertices=150, noise=0.5, midpoints=(-10, 10), random_state=seed
         )
         truth = simulation.truth
-        model = bd.DIVE(n_clusters=2, random_state=0).fit(simulation.cohort)
+        model = bd.DIVE(n_clusters=2, personal=False, random_state=0).fit(simulation.cohort)
         slope = truth.scores.std() / model.scores_.std()
         origin = truth.scores.mean() - slope * model.scores_.mean()
         lower, upper = bd.bootstrap(model, simulation.cohort, n=12).bands((grid - origin) / slope)

@@ -15,6 +15,7 @@ from distributed import Client
 
 import braindive as bd
 
+pytestmark = pytest.mark.slow
 # Seconds until something counts as hanging; other tests may keep the machine busy.
 PATIENCE = 300
 OPTIONS = ["-k", "3", "--starts", "1"]
