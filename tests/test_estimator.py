@@ -487,12 +487,12 @@ def test_saving_staging_and_predicting_learn_nothing(cohort, monkeypatch, tmp_pa
         raise AssertionError("learnt after the fit")
 
     monkeypatch.setattr(estimator, "learn_personal", refuse)
-    monkeypatch.setattr(estimator.Placing, "learn", refuse)
+    monkeypatch.setattr(estimator.MarginalStager, "learn", refuse)
     monkeypatch.setattr(bd.Cohort, "measurements", refuse)
     model.save(tmp_path / "fit.dive")
     monkeypatch.undo()
     monkeypatch.setattr(estimator, "learn_personal", refuse)
-    monkeypatch.setattr(estimator.Placing, "learn", refuse)
+    monkeypatch.setattr(estimator.MarginalStager, "learn", refuse)
     assert len(model.stage(cohort)) == cohort.n_subjects
     assert model.predict(cohort).shape == cohort.values.shape
 

@@ -37,7 +37,7 @@ from braindive.prediction.learning import learn_personal
 from braindive.prediction.personal import PersonalModel
 from braindive.results import Internal, put_in_order
 from braindive.scale import Scale
-from braindive.staging.placing import Placing
+from braindive.staging.marginal_stager import MarginalStager
 from braindive.staging.stagers import PublishedStager, Stager, TimeStager
 from braindive.values.measurements import Measurements, one_thread_per_product
 
@@ -476,7 +476,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         return self._internal
 
     @property
-    def marginal_(self) -> Placing:
+    def marginal_(self) -> MarginalStager:
         """What staging has learnt, in internal units; for developers."""
         if self._marginal is None:
             raise ParameterError("this model has staging=False, so that nobody is staged by it.")
@@ -572,10 +572,10 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
     def _learn(self, cohort: Cohort, summary: tuple[Array, Array, Array]) -> None:
         """Learn from the training cohort what staging and prediction need beyond the EM."""
         found, training = self.internal_, self.internal_.training
-        self._marginal: Placing | None = None
+        self._marginal: MarginalStager | None = None
         self._personal: PersonalModel | None = None
         if self.staging:
-            self._marginal = Placing.learn(training, found.parameters, found.priors)
+            self._marginal = MarginalStager.learn(training, found.parameters, found.priors)
         if self.personal:
             self._personal = learn_personal(
                 self.products(cohort, summary),

@@ -14,7 +14,7 @@ from braindive.dive.em import Parameters
 from braindive.dive.priors import Priors
 from braindive.dive.starts import Outcome
 from braindive.scale import Scale
-from braindive.staging.placing import Training
+from braindive.staging.marginal_stager import Training
 from braindive.values.measurements import Unit
 
 

@@ -10,9 +10,9 @@ from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Gamma, Normal
 from braindive.dive.stages import StageProblem, find_stages
 from braindive.dive.timeline import Timeline
-from braindive.staging import marginal, placing
+from braindive.staging import marginal
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
-from braindive.staging.influence import sensitivities
+from braindive.staging.curve_uncertainty import sensitivities
 from braindive.staging.marginal import integrate
 
 SUBJECTS = np.array([0, 0, 0, 1, 2, 2])
@@ -315,7 +315,7 @@ def test_bootstrap_refuses_another_cohort(small):
 
 def test_staging_learnt_from_enough_subjects_is_nearly_that_of_all(correlated, monkeypatch):
     model, train, new, _ = correlated
-    monkeypatch.setattr(placing, "_ENOUGH_SUBJECTS", 80)
+    monkeypatch.setattr(marginal_stager, "_ENOUGH_SUBJECTS", 80)
     fewer = bd.DIVE(n_clusters=3, random_state=0).fit(train)
     both = model.stage(new), fewer.stage(new)
     assert np.corrcoef(both[0]["score"], both[1]["score"])[0, 1] > 0.99

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-# The objective is a sum over all measurements, of which a fit explains the smaller part.
+# How much less than the responsibilities the objective may change, relatively: it is a sum over all
+# measurements, of which a fit explains the smaller part. A choice.
 _SHARE = 0.1
-# Iterations without progress after which a fit is said to go in circles.
+# Iterations without progress after which a fit is said to go in circles. A choice.
 _PATIENCE = 12
 
 

@@ -31,16 +31,20 @@ from braindive.dive.timeline import Timeline
 from braindive.dive.trajectories import Sums, fit_trajectories, search_trajectories
 from braindive.values.measurements import Products
 
-# Noise below this share of the spread of all values is not believed.
+# Least noise, as a share of the spread of all values: about the precision of single-precision
+# measurements.
 _NOISE_FLOOR = 1e-5
-# A cluster with fewer vertices than this keeps the curve and noise it had.
+# A cluster whose responsibilities add up to less than this many vertices is empty, and keeps the
+# curve and noise it had; a choice.
 _EMPTY = 1e-3
-# Passes at the start in which curves and subjects look for better valleys instead of walking down
-# the one they are in, and after how many passes subjects look again.
+# First passes in which curves, and subjects, are also searched for on a grid, because their losses
+# have several minima; and every how many passes subjects are searched for again. Choices.
 _SEARCHING = (2, 5)
 _LOOK_AGAIN = 10
 # The field: growth of lambda in a pass while many labels change and when few do (less than the
-# given share of vertices), updates of z for each pass, and the share of the old z kept.
+# given share of vertices), most updates of z for each pass, and the share of the old z that is
+# kept. Measured on a simulated cortex: a lambda that grows at once froze wrong labels (agreement
+# .972 instead of .983), and updates without damping went round in circles.
 _GROWTH = (1.5, 3.0)
 _FEW = 0.01
 _SWEEPS = 10
@@ -206,7 +210,8 @@ def m_step(
         )
         there = replace(here, trajectories=choose(occupied, trajectories, here.trajectories))
         stage = stage_problem(sums, problem, there)
-        # Who would do worse for moving along stays, and all take a step of their own.
+        # Keep a subject's stage if the joint step raised its loss; then every subject takes one
+        # Gauss-Newton step of its own.
         stays = stage.loss(here.speeds, here.shifts) <= stage.loss(speeds, shifts)
         speeds = np.where(stays, here.speeds, speeds)
         shifts = np.where(stays, here.shifts, shifts)

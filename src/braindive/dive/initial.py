@@ -16,9 +16,10 @@ from braindive.dive.timeline import Timeline
 from braindive.space.smoothing import smooth_over_graph
 from braindive.values.measurements import Products
 
-# Vertices that are enough to find the centres of k-means.
+# Vertices on which the centres of k-means are found: a choice that bounds its cost.
 _ENOUGH = 10_000
-# A cohort's scores span at most this many times the change that one subject shows.
+# Longest course of a disease in multiples of the change that one subject shows: keeps the start
+# finite where nobody changes. A choice.
 _LONGEST_COURSE = 30.0
 
 

@@ -14,9 +14,9 @@ from braindive.dive.priors import Gamma, Normal
 from braindive.dive.timeline import Timeline
 from braindive.dive.trajectories import Sums
 
-# Relative gain of a step at which a subject's stage has settled.
+# Relative gain of a step at which a subject's stage has settled: near what rounding allows.
 _TOL = 1e-10
-# Steps in a round, after which those who have settled are left alone, and most rounds.
+# Steps in a round, after which those who have settled are left alone, and most rounds. Choices.
 _STEPS = 10
 _ROUNDS = 10
 

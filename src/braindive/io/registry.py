@@ -35,8 +35,8 @@ from braindive.prediction.kernel import Kernel
 from braindive.prediction.personal import PersonalModel
 from braindive.space import Regions, Surface, Volume, space_from_arrays
 from braindive.staging.covariance import Covariance
-from braindive.staging.influence import CurveUncertainty
-from braindive.staging.placing import Placing, Training
+from braindive.staging.curve_uncertainty import CurveUncertainty
+from braindive.staging.marginal_stager import MarginalStager, Training
 from braindive.values.measurements import Unit
 
 
@@ -94,17 +94,17 @@ REGISTRY: dict[str, Saveable] = {
     "Training": saveable(Training, "timeline", "sums", "weights", "reference", box="bounds"),
     # What staging has learnt.
     "Placing": saveable(
-        Placing,
+        MarginalStager,
         "trajectories",
         "noise",
         "speed_prior",
         "shift_prior",
         "covariance",
-        "doubt",
         "centre",
         "spread",
         "known_shifts",
         "known_scores",
+        doubt="curve_uncertainty",
     ),
     "Covariance": saveable(Covariance, "within", "between", "weights"),
     "CurveUncertainty": saveable(CurveUncertainty, "covariance", "centre", "spread"),

@@ -9,7 +9,7 @@ import numpy as np
 from braindive.arrays import Array, IntArray
 from braindive.dive.curves import Curves
 from braindive.dive.timeline import Timeline
-from braindive.staging.placing import Training
+from braindive.staging.marginal_stager import Training
 from braindive.staging.stagers import Stager, Stages
 
 

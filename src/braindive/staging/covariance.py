@@ -20,7 +20,8 @@ from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Gamma, Normal
 from braindive.dive.timeline import Timeline
 
-# A cluster that a visit does not show counts as seen with this share of one vertex.
+# A cluster that a visit does not show counts as seen with this share of one vertex: small enough
+# that its mean has no weight, large enough that matrices stay invertible.
 _NOTHING = 1e-6
 
 
@@ -120,7 +121,7 @@ class CorrelatedStageProblem:
         return self.timeline.by_subject(self.precisions)
 
     @cached_property
-    def levels(self) -> Array:
+    def intercept_covariances(self) -> Array:
         """Posterior covariance of u_i given the stage, (B^-1 + sum_j P_ij)^-1."""
         between = self.covariance.between
         return np.linalg.solve(np.eye(len(between)) + between @ self.totals, between)
@@ -144,16 +145,15 @@ class CorrelatedStageProblem:
         weighed = self.weigh(residuals)
         total = self.timeline.by_subject(weighed)
         squares = self.timeline.by_subject(row_products(residuals, weighed))
-        return np.asarray(
-            squares - row_products(np.einsum("ikl,il->ik", self.levels, total), total)
-        )
+        intercepts = np.einsum("ikl,il->ik", self.intercept_covariances, total)
+        return np.asarray(squares - row_products(intercepts, total))
 
     def loss(self, speeds: Array, shifts: Array) -> Array:
         """Negative log-posterior of every subject up to a constant, (n_subjects,)."""
         log_prior = self.speed_prior.log_density(speeds) + self.shift_prior.log_density(shifts)
         return np.asarray(0.5 * self.misfit(speeds, shifts) - log_prior)
 
-    def levers(self, speeds: Array, shifts: Array) -> Array:
+    def stage_derivatives(self, speeds: Array, shifts: Array) -> Array:
         """Derivatives of the curves by log speed and shift, (2, n_visits, K)."""
         slope = self.trajectories.slope(self.timeline.scores(speeds, shifts))
         lever = speeds[self.timeline.subject_of_visit] * self.timeline.times
@@ -162,15 +162,15 @@ class CorrelatedStageProblem:
     def gradient(self, speeds: Array, shifts: Array) -> tuple[Array, Array]:
         """Gradient (n_subjects, 2) and Gauss-Newton Hessian (n_subjects, 2, 2) of `loss`."""
         timeline, prior = self.timeline, self.speed_prior
-        residuals, levers = self.residuals(speeds, shifts), self.levers(speeds, shifts)
+        residuals, levers = self.residuals(speeds, shifts), self.stage_derivatives(speeds, shifts)
         weighed = [self.weigh(lever) for lever in levers]
         totals = np.stack([timeline.by_subject(lever) for lever in weighed], axis=1)  # (S, 2, K)
-        shared = totals @ self.levels
-        pull = timeline.by_subject(self.weigh(residuals))
+        shared = totals @ self.intercept_covariances
+        weighted_residuals = timeline.by_subject(self.weigh(residuals))
         gradient = -timeline.by_subject(
             np.stack([row_products(lever, residuals) for lever in weighed], axis=1)
         )
-        gradient += np.einsum("iak,ik->ia", shared, pull)
+        gradient += np.einsum("iak,ik->ia", shared, weighted_residuals)
         hessian = np.stack(
             [row_products(one, other) for one in levers for other in weighed], axis=1
         )
@@ -181,10 +181,10 @@ class CorrelatedStageProblem:
         hessian[:, 1, 1] += self.shift_prior.precision
         return gradient, hessian
 
-    def own_levels(self, residuals: Array) -> Array:
+    def expected_intercepts(self, residuals: Array) -> Array:
         """Expected u_i of each subject given the residuals, (n_subjects, K)."""
         total = self.timeline.by_subject(self.weigh(residuals))
-        return np.einsum("ikl,il->ik", self.levels, total)
+        return np.einsum("ikl,il->ik", self.intercept_covariances, total)
 
 
 def row_products(one: Array, other: Array) -> Array:

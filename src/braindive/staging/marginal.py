@@ -21,17 +21,19 @@ from braindive.dive.timeline import Timeline
 from braindive.dive.trajectories import fit_trajectories
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
 
-# Points of the integral in units of the posterior's spread: along the shift, and along the speed
-# with the weights of Gauss and Hermite.
+# Points of the integral in units of the posterior's standard deviation. Along the shift, where the
+# posterior may be skewed, evenly spaced ones; along the speed the three of Gauss and Hermite.
 _ALONG_SHIFT = np.linspace(-3.6, 3.6, 9)
 _ALONG_SPEED = np.sqrt(3.0) * np.array([-1.0, 0.0, 1.0])
 _SPEED_WEIGHTS = np.array([1.0, 4.0, 1.0]) / 6
-# Bins of the score in which measurements are gathered for the curves' update.
+# Bins of the score in which measurements are gathered for the curves' update: a choice, far finer
+# than any curve bends, that makes the update independent of the number of subjects.
 _BINS = 400
-# Variance between people from which a fit begins at least, as a share of that within.
+# Least variance between people from which a fit begins, as a share of that within: an EM cannot
+# leave a variance of 0. A choice.
 _LEAST_BETWEEN = 0.01
-# Most updates that are leapt over at once.
-_FURTHEST = 16.0
+# Longest extrapolation, in updates; a choice.
+_LONGEST_STEP = 16.0
 
 
 @dataclass(frozen=True)
@@ -153,19 +155,21 @@ def refine(
         modes = fit_stages(here, *modes, max_iter=3)
         return _update(here, integrate(here, *modes), independent, bounds, trajectory_prior)
 
-    furthest = 1.0
+    longest = 1.0
     for _ in range(max_iter):
         first = update(problem)
         second = update(first)
         if _change(first, second) < tol:
             break
-        leapt, furthest = _leap(problem.covariance, first.covariance, second.covariance, furthest)
-        problem = replace(second, covariance=leapt)
+        further, longest = _extrapolate(
+            problem.covariance, first.covariance, second.covariance, longest
+        )
+        problem = replace(second, covariance=further)
     return second
 
 
-def _leap(
-    start: Covariance, first: Covariance, second: Covariance, furthest: float
+def _extrapolate(
+    start: Covariance, first: Covariance, second: Covariance, longest: float
 ) -> tuple[Covariance, float]:
     """Go on from two updates as far as their change tells (SQUAREM of Varadhan and Roland, 2008).
 
@@ -173,17 +177,17 @@ def _leap(
 
     Returns
     -------
-    covariance, furthest
-        Where to go on, and how far the next leap may go, in updates.
+    covariance, longest
+        Where to go on, and how far the next extrapolation may go, in updates.
     """
     here, there, beyond = (_pack(covariance) for covariance in (start, first, second))
     step, bend = there - here, beyond - 2 * there + here
     length = float(np.linalg.norm(step) / max(float(np.linalg.norm(bend)), 1e-300))
-    if length >= furthest:
-        length, furthest = furthest, min(4 * furthest, _FURTHEST)
+    if length >= longest:
+        length, longest = longest, min(4 * longest, _LONGEST_STEP)
     if length <= 1:
-        return second, furthest
-    return _unpack(here + 2 * length * step + length**2 * bend, second.weights), furthest
+        return second, longest
+    return _unpack(here + 2 * length * step + length**2 * bend, second.weights), longest
 
 
 def _pack(covariance: Covariance) -> Array:
@@ -275,7 +279,7 @@ def _update(
     for weights, scores in zip(posterior.weights, all_scores, strict=True):
         curves = problem.trajectories.evaluate(scores)
         residuals = (pooled.means - curves) * seen
-        levels = problem.own_levels(residuals)
+        levels = problem.expected_intercepts(residuals)
         errors = (residuals - levels[of_visit]) * seen
         share = weights[of_visit]
         within += (share[:, None] * errors).T @ errors
@@ -288,16 +292,16 @@ def _update(
         for column, values in enumerate(columns):
             gathered[:, column] += np.bincount(bins, values, minlength=_BINS)
 
-    doubt = problem.levels.sum(axis=0)
-    between = (between + doubt) / timeline.n_subjects
-    doubt_of_visits = (
-        np.einsum("ikl,ik,il->kl", problem.levels[of_visit], seen, seen)
-        if (seen.min() == 0)
-        else np.einsum("ikl,i->kl", problem.levels, timeline.n_visits_of_subject.astype(float))
-    )
-    # As if so many more visits had been seen with independent vertices: keeps E invertible.
-    trust = n_clusters + 2.0
-    within = (within + doubt_of_visits + trust * independent.within) / (seen.T @ seen + trust)
+    unknown = problem.intercept_covariances
+    between = (between + unknown.sum(axis=0)) / timeline.n_subjects
+    if seen.min() == 0:
+        within += np.einsum("ikl,ik,il->kl", unknown[of_visit], seen, seen)
+    else:
+        within += np.einsum("ikl,i->kl", unknown, timeline.n_visits_of_subject.astype(float))
+    # The mode under an inverse-Wishart prior that is worth so many visits with independent
+    # vertices: it keeps E invertible where clusters are many and visits few.
+    prior_visits = n_clusters + 2.0
+    within = (within + prior_visits * independent.within) / (seen.T @ seen + prior_visits)
     between += 1e-4 * np.diag(np.diag(within))
 
     filled = gathered[:, 1] > 1e-12 * gathered[:, 1].max()

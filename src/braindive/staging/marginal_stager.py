@@ -20,11 +20,12 @@ from braindive.dive.priors import Gamma, Normal, Priors
 from braindive.dive.stages import find_stages, settle_stages
 from braindive.dive.timeline import Timeline, evenly
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance, is_unlike
-from braindive.staging.influence import CurveUncertainty
+from braindive.staging.curve_uncertainty import CurveUncertainty
 from braindive.staging.marginal import StagePosterior, integrate, refine
 from braindive.staging.stagers import Stages
 
-# Of more subjects, curves and covariances hardly become better known.
+# Subjects from whom curves and covariances are learnt; a choice that bounds the cost. With all of
+# 10,000 subjects learning took longer than the fit.
 _ENOUGH_SUBJECTS = 1000
 
 
@@ -52,7 +53,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Placed(Stages):
+class MarginalStages(Stages):
     """Expected speeds and shifts of some subjects, in internal units, and what is behind them."""
 
     problem: CorrelatedStageProblem
@@ -60,7 +61,7 @@ class Placed(Stages):
 
 
 @dataclass(frozen=True)
-class Placing:
+class MarginalStager:
     """What is needed to place subjects, in internal units.
 
     Parameters
@@ -73,7 +74,7 @@ class Placing:
         Priors; the shift's is the training population's.
     covariance : Covariance
         Of the pooled residuals.
-    doubt : CurveUncertainty
+    curve_uncertainty : CurveUncertainty
         How well the curves are known.
     centre, spread : float
         The user's score is (internal score - centre) / spread.
@@ -86,14 +87,14 @@ class Placing:
     speed_prior: Gamma
     shift_prior: Normal
     covariance: Covariance
-    doubt: CurveUncertainty
+    curve_uncertainty: CurveUncertainty
     centre: float
     spread: float
     known_shifts: Array
     known_scores: Array
 
     @classmethod
-    def learn(cls, training: Training, parameters: Parameters, priors: Priors) -> Placing:
+    def learn(cls, training: Training, parameters: Parameters, priors: Priors) -> MarginalStager:
         """Learn from the pooled measurements of the training subjects.
 
         Of very many subjects, curves and covariances are learnt from enough of them, and the
@@ -121,7 +122,7 @@ class Placing:
         modes = settle_stages(everyone, parameters.speeds, parameters.shifts)
         posterior = integrate(everyone, *modes)
         scores = training.timeline.scores(*posterior.mean())
-        doubt = CurveUncertainty.from_training(
+        curve_uncertainty = CurveUncertainty.from_training(
             learnt, posterior.select(enough), training.reference[visits]
         )
         return cls(
@@ -130,14 +131,14 @@ class Placing:
             learnt.speed_prior,
             learnt.shift_prior,
             learnt.covariance,
-            doubt,
+            curve_uncertainty,
             float(np.mean(scores[training.reference])),
             float(np.std(scores[training.reference])) or 1.0,
             posterior.mean()[1],
             scores,
         )
 
-    def place(self, timeline: Timeline, sums: Array, weights: Array) -> Placed:
+    def place(self, timeline: Timeline, sums: Array, weights: Array) -> MarginalStages:
         """Place the subjects whose measurements were pooled."""
         problem = CorrelatedStageProblem(
             PooledMeans.from_sums(sums, weights),
@@ -149,18 +150,20 @@ class Placing:
             self.covariance,
         )
         posterior = integrate(problem, *find_stages(problem, self.known_shifts))
-        return Placed(timeline, *posterior.mean(), problem, posterior)
+        return MarginalStages(timeline, *posterior.mean(), problem, posterior)
 
-    def errors(self, placed: Placed) -> Array:
+    def errors(self, placed: MarginalStages) -> Array:
         """Standard errors of speed, shift at time 0 and first score, (n_subjects, 3).
 
         In internal units, like `StagePosterior.standard_errors`.
         """
         own = placed.posterior.standard_errors()
-        curves = self.doubt.variances(placed.problem, placed.posterior, self.centre, self.spread)
+        curves = self.curve_uncertainty.variances(
+            placed.problem, placed.posterior, self.centre, self.spread
+        )
         return np.hypot(own, np.sqrt(curves))
 
-    def is_outside(self, placed: Placed, errors: Array) -> BoolArray:
+    def is_outside(self, placed: MarginalStages, errors: Array) -> BoolArray:
         """Where a stage should not be relied upon.
 
         Beyond the training scores, where curves are too flat to tell, or where the maps are like

@@ -15,7 +15,8 @@ from braindive.arrays import Array, BoolArray
 from braindive.staging.covariance import CorrelatedStageProblem
 from braindive.staging.marginal import StagePosterior
 
-# Directions of parameters known worse than this, relative to the best known, are not followed.
+# Eigenvalues of the information below this share of the largest count as 0: such combinations of
+# parameters move nobody's stage. Near the square root of the machine precision.
 _UNKNOWN = 1e-8
 
 
@@ -111,9 +112,9 @@ def sensitivities(
     ):
         scores = timeline.scores(speeds, shifts)
         residuals = problem.pooled.means - problem.trajectories.evaluate(scores)
-        levels = problem.own_levels(residuals)
-        pull = problem.weigh(residuals - levels[timeline.subject_of_visit])
-        by_curves = pull[:, :, None] * problem.trajectories.jacobian(scores)
+        levels = problem.expected_intercepts(residuals)
+        weighted_residuals = problem.weigh(residuals - levels[timeline.subject_of_visit])
+        by_curves = weighted_residuals[:, :, None] * problem.trajectories.jacobian(scores)
         away = (shifts - mean) / sd
         gradients = np.column_stack(
             [timeline.by_subject(by_curves.reshape(len(scores), -1)), away / sd, away**2 - 1]
