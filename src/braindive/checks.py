@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from braindive.arrays import IntArray
 from braindive.cohort import Cohort
 from braindive.errors import CohortError, ParameterError
-from braindive.values.measurements import Products
+from braindive.values.protocol import Products
 
 
 def check_variation(measurements: Products) -> None:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -48,7 +48,9 @@ from braindive.prediction.course import Course
 from braindive.prediction.learning import learn_personal
 from braindive.prediction.personal import PersonalModel
 from braindive.staging.placing import Placed, Placing, Training
-from braindive.values.measurements import Measurements, Unit, one_thread_per_product
+from braindive.values.backends import open_products
+from braindive.values.protocol import Products, Unit
+from braindive.values.walking import one_thread_per_product
 
 
 @dataclass(frozen=True)
@@ -225,7 +227,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             `Progress.checkpoint` of an interrupted fit of the same cohort with the same
             parameters and seed: goes on from there to the same answer.
         client : distributed.Client, optional
-            Dask cluster over which to spread the values.
+            Dask cluster over which to spread the values; the fit and what prediction learns from
+            it run on its workers.
 
         Returns
         -------
@@ -263,15 +266,13 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                 )
 
         with one_thread_per_product():
-            measurements = cohort.measurements(
-                self.n_jobs, memory=check_memory(self.memory), client=client
-            )
+            measurements = self._products(cohort, client)
             check_variation(measurements)
             outcome = fit_best(
                 measurements, _timeline(cohort), settings, controls, random, report, resume
             )
         self._keep(cohort, outcome)
-        self._learn(cohort, measurements.summary)
+        self._learn(cohort, measurements)
         for category, message in doubts_about(outcome, self.responsibilities_):
             self._say(category, message, stacklevel=3)
         return self
@@ -287,7 +288,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         curves = placing.trajectories.rescored(placing.centre, placing.spread)
         return curves.revalued(unit.offset, unit.scale)
 
-    def stage(self, cohort: Cohort) -> pd.DataFrame:
+    def stage(self, cohort: Cohort, *, client: Any = None) -> pd.DataFrame:
         """Place subjects, seen before or not, on the disease's course.
 
         Expected stages given that the noise of vertices is correlated and that people differ for
@@ -298,6 +299,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         ----------
         cohort : Cohort
             Subjects with one or more visits, with the vertices of the training cohort.
+        client : distributed.Client, optional
+            Dask cluster over which to spread the values of the cohort.
 
         Returns
         -------
@@ -319,7 +322,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         cohort = self._prepare(self._check_new(cohort))
         columns = ("speed", "shift", "score", "speed_se", "shift_se", "score_se")
         if self.staging:
-            placed = self._place(cohort)
+            placed = self._place(cohort, self._known_products(cohort, client))
             timeline, placing = placed.timeline, self._placing
             stages = _to_user(
                 timeline, placed.speeds, placed.shifts, placing.centre, placing.spread
@@ -346,6 +349,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         *,
         personal: bool = True,
         return_std: bool = False,
+        client: Any = None,
     ) -> Any:
         """Expected values of the cohort's visits.
 
@@ -364,6 +368,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             Without, the prediction of the published model: the curves at the person's score.
         return_std : bool, default False
             Whether to return the standard deviation of a measurement around its prediction too.
+        client : distributed.Client, optional
+            Dask cluster over which to spread the values of the history.
 
         Returns
         -------
@@ -389,19 +395,20 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                 f"no history for subject {unknown[0]!r} ({len(unknown)} visits); leave them out."
             )
         rows = np.array([position[subject] for subject in subjects])
-        z, dtype = self.responsibilities_, known._stored.dtype
+        z, dtype = self.responsibilities_, known.stored.dtype
+        products = self._known_products(known, client)
         if personal:
             timeline = _timeline(known, self._internal.time_unit)
             order, offsets = known.canonical_order, self._personal
             # One read for stages and components; with holes, components need one of their own.
             whole = () if known.has_missing else (offsets.components,)
-            sums, weights = self._pool(known, *whole)
+            sums, weights = self._pool(products, *whole)
             n = len(self.noise_)
             course = self._course(timeline, (sums[:, :n], weights[:, :n]))
             past = course(known.subject_index[order], known.times[order])
             with one_thread_per_product():
                 values, variances = offsets.predict(
-                    self._measurements(known),
+                    products,
                     z,
                     timeline,
                     past,
@@ -411,20 +418,24 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                 )
         else:
             unit = self._internal.unit
-            curves = unit.offset + unit.scale * self._published_curves(known, rows, times)
+            curves = unit.offset + unit.scale * self._published_curves(known, products, rows, times)
             values = curves.astype(dtype) @ z.T.astype(dtype)
             variances = np.broadcast_to(z @ self.noise_**2, values.shape)
         if variances is None or not return_std:
             return values
         return values, np.sqrt(variances, dtype=dtype)
 
-    def score(self, cohort: Cohort, y: None = None) -> float:
+    def score(self, cohort: Cohort, y: None = None, *, client: Any = None) -> float:
         """Mean log-likelihood of one measurement of held-out subjects.
 
         Parameters
         ----------
         cohort : Cohort
             Subjects, staged first with the fitted trajectories.
+        y : None
+            Not used; here for scikit-learn.
+        client : distributed.Client, optional
+            Dask cluster over which to spread the values of the cohort.
 
         Returns
         -------
@@ -432,10 +443,12 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         """
         cohort, fitted = self._prepare(self._check_new(cohort)), self._internal
         order = cohort.canonical_order
-        curves = self._published_curves(cohort, cohort.subject_index[order], cohort.times[order])
+        measurements = self._known_products(cohort, client)
+        curves = self._published_curves(
+            cohort, measurements, cohort.subject_index[order], cohort.times[order]
+        )
         with one_thread_per_product():
-            measurements = self._measurements(cohort)
-            distances = measurements.project(curves)
+            distances = measurements.distances(curves)
         density = log_densities(distances, measurements.counts, fitted.parameters.noise)
         with np.errstate(divide="ignore"):
             evidence = log_evidence(density, np.log(self.responsibilities_))
@@ -560,7 +573,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self.aic_ = 2 * n_parameters - 2 * self.log_likelihood_
         self.bic_ = n_parameters * float(np.log(n_measured)) - 2 * self.log_likelihood_
 
-    def _learn(self, cohort: Cohort, summary: tuple[Array, Array, Array]) -> None:
+    def _learn(self, cohort: Cohort, measurements: Products) -> None:
         """Learn from the training cohort what staging and prediction need beyond the EM.
 
         To learn how to predict, everybody is staged without the last visit, and what comes true of
@@ -579,7 +592,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         course = self._course(timeline, (training.sums[early], training.weights[early]))
         with one_thread_per_product():
             self._learnt_personal = learn_personal(
-                self._measurements(cohort, summary),
+                measurements,
                 self.responsibilities_,
                 training.timeline,
                 course(index, times),
@@ -615,27 +628,36 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             curves = self._internal.parameters.trajectories
         return partial(Course.of, curves.evaluate, timeline, speeds, shifts)
 
-    def _measurements(
-        self, cohort: Cohort, summary: tuple[Array, Array, Array] | None = None
-    ) -> Measurements:
-        """Products of the values of a prepared cohort, in the unit of the fit."""
-        found = cohort.measurements(
-            self.n_jobs, self._internal.unit, memory=check_memory(self.memory), summary=summary
+    def _products(self, cohort: Cohort, client: Any, unit: Unit | None = None) -> Products:
+        """Products of the values of a prepared cohort, in their own unit if none is given."""
+        return open_products(
+            cohort.stored,
+            order=cohort.canonical_rows,
+            missing=cohort.has_missing,
+            n_jobs=self.n_jobs,
+            memory=check_memory(self.memory),
+            unit=unit,
+            client=client,
         )
-        return cast(Measurements, found)
 
-    def _place(self, cohort: Cohort) -> Placed:
+    def _known_products(self, cohort: Cohort, client: Any = None) -> Products:
+        """Products of the values of a prepared cohort, in the unit of the fit."""
+        return self._products(cohort, client, self._internal.unit)
+
+    def _place(self, cohort: Cohort, products: Products) -> Placed:
         """Where the subjects of a prepared cohort are, in internal units."""
         timeline = _timeline(cohort, self._internal.time_unit)
-        return self._placing.place(timeline, *self._pool(cohort))
+        return self._placing.place(timeline, *self._pool(products))
 
-    def _pool(self, cohort: Cohort, *more: Array) -> tuple[Array, Array]:
+    def _pool(self, products: Products, *more: Array) -> tuple[Array, Array]:
         """Sums and weights of the clusters, and of more maps, at every visit of a cohort."""
         columns = self.responsibilities_ * self._internal.known[:, None]
         with one_thread_per_product():
-            return self._measurements(cohort).pool(np.column_stack([columns, *more]))
+            return products.pool(np.column_stack([columns, *more]))
 
-    def _published_curves(self, history: Cohort, subjects: IntArray, times: Array) -> Array:
+    def _published_curves(
+        self, history: Cohort, products: Products, subjects: IntArray, times: Array
+    ) -> Array:
         """Curves at other times of subjects, staged by the published objective, (n, n_clusters)."""
         fitted = self._internal
         timeline = _timeline(history, fitted.time_unit)
@@ -643,7 +665,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         if not self.staging:
             return curves.evaluate(times / timeline.unit)
         problem = StageProblem(
-            PooledMeans.from_sums(*self._pool(history)),
+            PooledMeans.from_sums(*self._pool(products)),
             timeline,
             curves,
             fitted.parameters.noise,

@@ -34,7 +34,7 @@ from braindive.dive.trajectories import (
     fit_trajectories,
     search_trajectories,
 )
-from braindive.values.measurements import Products
+from braindive.values.protocol import Products
 
 # Noise below this share of the spread of all values is not believed.
 _NOISE_FLOOR = 1e-5
@@ -362,7 +362,7 @@ def e_step(
 
 def densities(problem: Problem, parameters: Parameters, curves: Array) -> Array:
     """D of all vertices, from one read of the values."""
-    distances = problem.measurements.project(curves)
+    distances = problem.measurements.distances(curves)
     return log_densities(distances, problem.measurements.counts, parameters.noise)
 
 

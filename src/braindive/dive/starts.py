@@ -22,7 +22,7 @@ from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Priors
 from braindive.dive.timeline import Timeline
 from braindive.dive.trajectories import Box, search_trajectories
-from braindive.values.measurements import Products
+from braindive.values.protocol import Products
 
 # Passes after which only the best of several starts goes on.
 _SCREENING = 4

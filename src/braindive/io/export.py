@@ -13,12 +13,12 @@ import pandas as pd
 
 from braindive.arrays import Array
 from braindive.cohort import Cohort
-from braindive.cohort.blocks import visit_blocks
 from braindive.errors import ParameterError
 from braindive.io.paths import PathLike
 from braindive.io.reading import Progress
 from braindive.io.times import TIME_COLUMNS
 from braindive.space import Regions, Side, Surface, Volume
+from braindive.values.walking import visit_blocks
 
 # Longest axis that NIfTI-1 can hold.
 _LONGEST_AXIS = 32767
@@ -76,7 +76,7 @@ def write_cohort(
     else:
         files = []
         stems = _stems(table)
-        for visits, block in visit_blocks(cohort):
+        for visits, block in visit_blocks(cohort.stored, cohort.rows):
             for stem, scan in zip(stems[visits], block, strict=True):
                 files.append(_write_scan(cohort, scan.astype(np.float32), target, stem, format))
                 if progress is not None:
