@@ -167,8 +167,9 @@ class Predict:
         kernel, unit, dtype = Kernel(self.shape, persistent, noise), block.unit, residuals.dtype
         levels = unit.offset + unit.scale * means
         weights = np.column_stack([levels, unit.scale * loadings]).astype(dtype).T
-        expected = np.empty((len(self.course), block.n_vertices), dtype=dtype)
-        variances = None if self.inflation is None else np.empty_like(expected)
+        n_visits = len(self.course)
+        expected = block.buffer("expected", n_visits)
+        variances = None if self.inflation is None else block.buffer("variances", n_visits)
         for group in self.groups:
             wanted, rows = group.wanted, group.rows
             seen = None if block.observed is None else block.observed[rows]
@@ -180,9 +181,10 @@ class Predict:
             person += course.astype(dtype) @ weights
             expected[wanted] = person
             if variances is not None and self.inflation is not None:
-                wide = group.variance @ (parts**2).T
-                inflation = self.inflation * unit.scale**2
-                variances[wanted] = inflation * (left + kernel.noise + wide)
+                left += kernel.noise
+                left += group.variance @ (parts**2).T
+                left *= self.inflation * unit.scale**2
+                variances[wanted] = left
         return (expected,) if variances is None else (expected, variances), ()
 
 

@@ -265,7 +265,8 @@ class Residuals(Step):
         course = np.column_stack([np.ones(len(self.course)), unit.scale * self.course])
         level = unit.offset + unit.scale * means
         weights = np.column_stack([level, loadings]).astype(self.dtype)
-        residuals = course.astype(self.dtype) @ weights.T
+        residuals = block.buffer("residuals", len(course))
+        np.matmul(course.astype(self.dtype), weights.T, out=residuals)
         np.subtract(block.values, residuals, out=residuals)
         residuals *= self.dtype.type(1 / unit.scale)
         if block.observed is not None:

@@ -8,7 +8,7 @@ step over all vertices, wherever these are, can give all products.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -63,6 +63,8 @@ class Block:
         Count, mean and energy of each vertex in the unit of the values, for steps that need them.
     weights : (n_visits,) or None
         How much each visit counts in sums over visits; None for 1.
+    buffers : dict
+        Memory that the pieces of a block use one after the other; see `buffer`.
     """
 
     where: slice
@@ -71,6 +73,7 @@ class Block:
     unit: Unit
     summary: Summary | None = None
     weights: Array | None = None
+    buffers: dict[str, Array] = field(default_factory=dict, repr=False)
 
     @property
     def n_vertices(self) -> int:
@@ -127,6 +130,17 @@ class Block:
         rows = in_fours(directions, self.values.dtype)
         return (rows @ self.deviations())[: len(directions)] / self.unit.scale
 
+    def buffer(self, name: str, n_rows: int) -> Array:
+        """Memory in the precision of the values, (n_rows, n), which the next piece overwrites.
+
+        A step that works in pieces does without new memory for each of them. Arrays of all its
+        vertices that it returns may lie in a buffer; sums may not.
+        """
+        size = n_rows * self.n_vertices
+        if name not in self.buffers or len(self.buffers[name]) < size:
+            self.buffers[name] = np.empty(size, dtype=self.values.dtype)
+        return self.buffers[name][:size].reshape(n_rows, self.n_vertices)
+
     def pieces(self, width: int) -> Iterator[tuple[slice, Block]]:
         """The same in narrower blocks, with their place in this one."""
         if width >= self.n_vertices:
@@ -135,17 +149,14 @@ class Block:
         for start in range(0, self.n_vertices, width):
             own = slice(start, min(start + width, self.n_vertices))
             first = self.where.start
-            yield (
-                own,
-                Block(
-                    slice(first + own.start, first + own.stop),
-                    self.values[:, own],
-                    None if self.observed is None else self.observed[:, own],
-                    self.unit,
-                    None if self.summary is None else part_of(self.summary, own),
-                    self.weights,
-                ),
+            piece = replace(
+                self,
+                where=slice(first + own.start, first + own.stop),
+                values=self.values[:, own],
+                observed=None if self.observed is None else self.observed[:, own],
+                summary=None if self.summary is None else part_of(self.summary, own),
             )
+            yield own, piece
 
 
 def part_of(summary: Summary, where: slice) -> Summary:
