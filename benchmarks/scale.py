@@ -35,9 +35,10 @@ from scipy import sparse
 
 import braindive as bd
 from braindive.dive import em
-from braindive.values.distributed import DistributedMeasurements
-from braindive.values.measurements import Measurements, one_thread_per_product
+from braindive.values.distributed import DistributedProducts
+from braindive.values.local import LocalProducts
 from braindive.values.storage import block_width
+from braindive.values.walking import one_thread_per_product
 from cohorts import icosphere
 from scale_page import Growth, Store, Workers, write_page
 
@@ -114,7 +115,7 @@ def fit_store(path: str, memory: str, source: str) -> None:
 
         setattr(holder, name, outer)
 
-    timed(Measurements, "sweep")
+    timed(LocalProducts, "sweep")
     timed(em, "m_step")
     values = zarr.open_array(path, mode="r")
     _, subjects = curves_of(values.shape[0])
@@ -235,7 +236,7 @@ def measure_products(n_visits: int, n_vertices: int) -> float:
     """Gigabytes that the products of a pass take in a second from values in memory."""
     values = np.random.default_rng(0).standard_normal((n_visits, n_vertices), dtype=np.float32)
     curves, _ = curves_of(n_visits)
-    measurements, assign, times = Measurements(values), em.Assign(np.ones(3)), []
+    measurements, assign, times = LocalProducts(values), em.Assign(np.ones(3)), []
     with one_thread_per_product():
         for _ in range(6):
             start = time.perf_counter()
@@ -261,7 +262,7 @@ def measure_workers() -> Workers:
             ) as cluster,
             Client(cluster) as client,
         ):
-            parts = DistributedMeasurements.spread(client, values, order=None, missing=False)
+            parts = DistributedProducts(client, values)
             parts.sweep(curves, assign, field)
             times = []
             before = bytes_on_loopback()

@@ -19,6 +19,7 @@ from braindive.evaluation.groups import PARAMETERS, compare_groups, subject_para
 from braindive.evaluation.matching import match_clusters
 from braindive.evaluation.selection import judge_candidate
 from braindive.simulation import Simulation, simulate_cohort
+from braindive.values.backends import open_products
 
 Row = dict[str, Any]
 MIDDLE, WIDTH = 2.5, 53.0
@@ -269,10 +270,12 @@ def ceiling(simulation: Simulation) -> float:
     True
     """
     truth, cohort = simulation.truth, simulation.cohort
-    measurements = cohort.measurements()
+    measurements = open_products(
+        cohort.stored, order=cohort.canonical_rows, missing=cohort.has_missing
+    )
     curves = truth.trajectories.evaluate(truth.scores[cohort.canonical_order])
     unit = measurements.unit
-    distances = measurements.project((curves - unit.offset) / unit.scale)
+    distances = measurements.distances((curves - unit.offset) / unit.scale)
     counts = measurements.counts
     own = distances[np.arange(len(truth.labels)), truth.labels]
     n_clusters = len(truth.trajectories)

@@ -15,7 +15,7 @@ from braindive.dive.curves import CURVES, Curves
 from braindive.dive.priors import Normal, Priors
 from braindive.dive.starts import Settings
 from braindive.errors import CohortError, ParameterError
-from braindive.values.measurements import Products
+from braindive.values.protocol import Products
 
 
 def check_variation(measurements: Products) -> None:

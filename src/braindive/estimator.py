@@ -39,7 +39,9 @@ from braindive.results import Internal, put_in_order
 from braindive.scale import Scale
 from braindive.staging.marginal_stager import MarginalStager
 from braindive.staging.stagers import PublishedStager, Stager, TimeStager
-from braindive.values.measurements import Measurements, one_thread_per_product
+from braindive.values.backends import open_products
+from braindive.values.protocol import Products, Unit
+from braindive.values.walking import one_thread_per_product
 
 
 @dataclass(frozen=True)
@@ -236,15 +238,13 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                 )
 
         with one_thread_per_product():
-            measurements = cohort.measurements(
-                self.n_jobs, memory=check_memory(self.memory), client=client
-            )
+            measurements = self._open(cohort, client)
             check_variation(measurements)
             outcome = fit_best(
                 measurements, timeline_of(cohort), settings, controls, random, report, resume
             )
             self._keep(cohort, outcome, regions, controls)
-            self._learn(cohort, measurements.summary)
+            self._learn(measurements)
         for category, message in warnings_of(outcome, self.responsibilities_):
             self._say(category, message, stacklevel=3)
         return self
@@ -263,7 +263,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         """From the internal units to those of `stage`."""
         return self.internal_.scale.with_scores(self.marginal_.centre, self.marginal_.spread)
 
-    def stage(self, cohort: Cohort) -> pd.DataFrame:
+    def stage(self, cohort: Cohort, *, client: Any = None) -> pd.DataFrame:
         """Place subjects, seen before or not, on the disease's course.
 
         Expected stages given that the noise of vertices is correlated and that people differ
@@ -274,6 +274,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         ----------
         cohort : Cohort
             Subjects with one or more visits, with the vertices of the training cohort.
+        client : distributed.Client, optional
+            Dask cluster over which to spread the values.
 
         Returns
         -------
@@ -295,7 +297,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         cohort = self.prepare(cohort)
         timeline = timeline_of(cohort, self.internal_.time_unit)
         if self.staging:
-            placed = self.marginal_.place(timeline, *self.pool(cohort))
+            placed = self.marginal_.place(timeline, *self.pool(self.products(cohort, client)))
             scale, errors = self.stage_scale_, self.marginal_.errors(placed)
             outside = self.marginal_.is_outside(placed, errors)
             stages = scale.stages(timeline, placed.speeds, placed.shifts)
@@ -323,6 +325,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         *,
         personal: bool = True,
         return_std: Literal[False] = False,
+        client: Any = None,
     ) -> Array: ...
 
     @overload
@@ -334,6 +337,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         *,
         personal: bool = True,
         return_std: Literal[True],
+        client: Any = None,
     ) -> tuple[Array, Array]: ...
 
     def predict(
@@ -344,6 +348,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         *,
         personal: bool = True,
         return_std: bool = False,
+        client: Any = None,
     ) -> Array | tuple[Array, Array]:
         """Expected values of the cohort's visits.
 
@@ -362,6 +367,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             Without, the prediction of the published model: the curves at the person's score.
         return_std : bool, default False
             Whether to return the standard deviation of a measurement around its prediction too.
+        client : distributed.Client, optional
+            Dask cluster over which to spread the values of the history.
 
         Returns
         -------
@@ -381,23 +388,25 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         subjects = cohort.subjects if at is None else at.index.to_numpy()
         years = cohort.times if at is None else at.to_numpy(dtype=float)
         rows = _rows_of(subjects, known)
-        z, dtype = self.responsibilities_, known.dtype
+        z, dtype = self.responsibilities_, known.stored.dtype
         timeline, stager = timeline_of(known, self.internal_.time_unit), self.stager(personal)
         # One read for stages and components; with holes, components need one of their own.
         whole = () if known.has_missing or not personal else (self.personal_.components,)
-        sums, weights = self.pool(known, *whole)
+        products = self.products(known, client)
+        sums, weights = self.pool(products, *whole)
         n = len(self.noise_)
         stages = stager.place(timeline, sums[:, :n], weights[:, :n])
         future = Course.of(stager.trajectories, stages, rows, years)
         if not personal:
-            values = self.internal_.scale.values(future.curves()).astype(dtype) @ z.T.astype(dtype)
+            curves = self.internal_.scale.values(future.curves())
+            values: Array = curves.astype(dtype) @ z.T.astype(dtype)
             if not return_std:
                 return values
             return values, np.sqrt(np.broadcast_to(z @ self.noise_**2, values.shape), dtype=dtype)
         past = Course.of(stager.trajectories, stages, timeline.subject_of_visit, timeline.years)
         with one_thread_per_product():
             values, variances = self.personal_.predict(
-                self.products(known),
+                products,
                 z,
                 timeline,
                 past,
@@ -407,13 +416,17 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             )
         return values if variances is None else (values, np.sqrt(variances, dtype=dtype))
 
-    def score(self, cohort: Cohort, y: None = None) -> float:
+    def score(self, cohort: Cohort, y: None = None, *, client: Any = None) -> float:
         """Mean log-likelihood of one measurement of held-out subjects.
 
         Parameters
         ----------
         cohort : Cohort
             Subjects, staged first with the fitted trajectories.
+        y : None
+            Not used; here for scikit-learn.
+        client : distributed.Client, optional
+            Dask cluster over which to spread the values.
 
         Returns
         -------
@@ -421,12 +434,11 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         """
         cohort = self.prepare(cohort)
         timeline = timeline_of(cohort, self.internal_.time_unit)
-        stager = self.stager(personal=False)
-        stages = stager.place(timeline, *self.pool(cohort))
+        measurements, stager = self.products(cohort, client), self.stager(personal=False)
+        stages = stager.place(timeline, *self.pool(measurements))
         curves = stager.trajectories.evaluate(timeline.scores(stages.speeds, stages.shifts))
         with one_thread_per_product():
-            measurements = self.products(cohort)
-            distances = measurements.project(curves)
+            distances = measurements.distances(curves)
         density = log_densities(distances, measurements.counts, self.internal_.parameters.noise)
         with np.errstate(divide="ignore"):
             evidence = log_evidence(density, np.log(self.responsibilities_))
@@ -504,21 +516,27 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self._check_new(cohort)
         return cohort if self.preprocessing_ is None else self.preprocessing_.transform(cohort)
 
-    def products(
-        self, cohort: Cohort, summary: tuple[Array, Array, Array] | None = None
-    ) -> Measurements:
+    def products(self, cohort: Cohort, client: Any = None) -> Products:
         """Products of the values of a prepared cohort, in the unit of the fit."""
-        found = cohort.measurements(
-            self.n_jobs, self.internal_.unit, memory=check_memory(self.memory), summary=summary
-        )
-        assert isinstance(found, Measurements)
-        return found
+        return self._open(cohort, client, self.internal_.unit)
 
-    def pool(self, cohort: Cohort, *more: Array) -> tuple[Array, Array]:
-        """Sums and weights of the clusters, and of more maps, at every visit of a cohort."""
+    def pool(self, products: Products, *more: Array) -> tuple[Array, Array]:
+        """Sums and weights of the clusters, and of more maps, at every visit."""
         columns = self.responsibilities_ * self.internal_.known[:, None]
         with one_thread_per_product():
-            return self.products(cohort).pool(np.column_stack([columns, *more]))
+            return products.pool(np.column_stack([columns, *more]))
+
+    def _open(self, cohort: Cohort, client: Any, unit: Unit | None = None) -> Products:
+        """Products of the values of a cohort, in their own unit if none is given."""
+        return open_products(
+            cohort.stored,
+            order=cohort.canonical_rows,
+            missing=cohort.has_missing,
+            n_jobs=self.n_jobs,
+            memory=check_memory(self.memory),
+            unit=unit,
+            client=client,
+        )
 
     def _preprocess(self, cohort: Cohort) -> Cohort:
         """Learn the preprocessing and apply it; its warnings are kept with the model."""
@@ -569,7 +587,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self.log_likelihood_ = judged.log_likelihood
         self.aic_, self.bic_ = judged.aic, judged.bic
 
-    def _learn(self, cohort: Cohort, summary: tuple[Array, Array, Array]) -> None:
+    def _learn(self, measurements: Products) -> None:
         """Learn from the training cohort what staging and prediction need beyond the EM."""
         found, training = self.internal_, self.internal_.training
         self._marginal: MarginalStager | None = None
@@ -578,7 +596,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             self._marginal = MarginalStager.learn(training, found.parameters, found.priors)
         if self.personal:
             self._personal = learn_personal(
-                self.products(cohort, summary),
+                measurements,
                 self.responsibilities_,
                 training.timeline,
                 foresee(self.stager(), training),

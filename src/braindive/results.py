@@ -15,7 +15,7 @@ from braindive.dive.priors import Priors
 from braindive.dive.starts import Outcome
 from braindive.scale import Scale
 from braindive.staging.marginal_stager import Training
-from braindive.values.measurements import Unit
+from braindive.values.protocol import Unit
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import pytest
 from scipy import sparse
 
 import braindive as bd
+from braindive.values.backends import open_products
 
 
 def spoilt(tiny, **changes):
@@ -80,10 +81,11 @@ def test_selections_of_selections_refer_to_the_right_rows(tiny):
 def test_a_selection_gives_the_products_of_its_own_rows(tiny, rng):
     part = spoilt(tiny).select(subjects=["b"])
     curves = rng.normal(size=(4, 2))
-    unit = part.measurements().unit
+    products = open_products(part.stored, order=part.canonical_rows, missing=part.has_missing)
+    unit = products.unit
     standard = (tiny["values"][4:8] - unit.offset) / unit.scale
     expected = ((standard[:, :, None] - curves[:, None, :]) ** 2).sum(axis=0)
-    np.testing.assert_allclose(part.measurements().project(curves), expected, rtol=1e-9)
+    np.testing.assert_allclose(products.distances(curves), expected, rtol=1e-9)
 
 
 def test_first_and_later_visits_split_every_subject_by_time(tiny, rng):

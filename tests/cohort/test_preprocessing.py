@@ -174,7 +174,7 @@ def test_vertices_with_little_data_or_no_variation_are_dropped(cohort):
 
 def test_blocks_of_any_size_give_the_same_numbers(cohort, monkeypatch):
     whole = bd.Preprocessing(covariates=("age",)).fit(cohort).transform(cohort).values
-    monkeypatch.setattr("braindive.cohort.blocks._PIECE", cohort.n_visits * 5)
+    monkeypatch.setattr("braindive.values.walking._PIECE", cohort.n_visits * 5)
     pieces = bd.Preprocessing(covariates=("age",)).fit(cohort).transform(cohort).values
     np.testing.assert_allclose(pieces, whole, rtol=1e-12, atol=1e-12)
 

@@ -271,8 +271,8 @@ def test_a_named_shape_is_saved_and_loaded(lines, tmp_path, monkeypatch):
     loaded = bd.load_model(tmp_path / "fit.dive")
     assert loaded.curve is Line
     assert type(loaded.trajectories_) is Line
-    assert set(loaded._internal.training.bounds.limits) == {"rate"}
-    assert loaded._internal.training.bounds == model._internal.training.bounds
+    assert set(loaded.internal_.training.bounds.limits) == {"rate"}
+    assert loaded.internal_.training.bounds == model.internal_.training.bounds
     np.testing.assert_array_equal(loaded.predict(cohort), model.predict(cohort))
     loaded.save(tmp_path / "again.dive")
     assert (tmp_path / "again.dive").read_bytes() == (tmp_path / "fit.dive").read_bytes()
@@ -320,4 +320,4 @@ def test_a_prior_holds_the_parameters_of_lines(lines):
     cohort, *_ = lines
     priors = bd.Priors(trajectory=bd.Normal(np.array([0.0, 0.25]), np.array([100.0, 1e-6])))
     model = bd.DIVE(2, curve=Line, priors=priors, personal=False, random_state=0).fit(cohort)
-    np.testing.assert_allclose(model._internal.parameters.trajectories.rate, 0.25, atol=1e-3)
+    np.testing.assert_allclose(model.internal_.parameters.trajectories.rate, 0.25, atol=1e-3)

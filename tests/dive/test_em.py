@@ -24,7 +24,8 @@ from braindive.dive.em import (
     update_trajectories,
 )
 from braindive.dive.timeline import Timeline
-from braindive.values.measurements import Measurements
+from braindive.values.backends import open_products
+from braindive.values.local import LocalProducts
 
 EVERYONE = np.ones(3, dtype=bool)
 
@@ -41,7 +42,9 @@ def setting(request, rng):
         random_state=4,
     )
     cohort, truth = simulation.cohort, simulation.truth
-    measurements = cohort.measurements()
+    measurements = open_products(
+        cohort.stored, order=cohort.canonical_rows, missing=cohort.has_missing
+    )
     timeline = Timeline.from_times(cohort.subject_index, cohort.times)
     shifts = truth.shifts + truth.speeds * timeline.centres
     speeds = truth.speeds * timeline.unit
@@ -102,7 +105,7 @@ def test_densities_are_those_of_independent_normal_values(setting):
         problem.timeline.scores(parameters.speeds, parameters.shifts)
     )
     found = log_densities(
-        problem.measurements.project(curves), problem.measurements.counts, parameters.noise
+        problem.measurements.distances(curves), problem.measurements.counts, parameters.noise
     )
     for vertex in range(standard.shape[1]):
         for k in range(3):
@@ -179,7 +182,7 @@ def test_single_start_of_the_em_climbs_and_keeps_labels_and_parameters_together(
     state = run_em(problem, State(parameters, z), monitor)
     assert np.all(np.diff(monitor.objectives) >= -1e-9 * np.abs(monitor.objectives[:-1]))
     scores = problem.timeline.scores(state.parameters.speeds, state.parameters.shifts)
-    distances = problem.measurements.project(state.parameters.trajectories.evaluate(scores))
+    distances = problem.measurements.distances(state.parameters.trajectories.evaluate(scores))
     density = log_densities(distances, problem.measurements.counts, state.parameters.noise)
     expected = np.exp(density - density.max(axis=1, keepdims=True))
     expected /= expected.sum(axis=1, keepdims=True)
@@ -248,7 +251,7 @@ def test_noise_floor_keeps_a_perfect_fit_finite():
     curve = Trajectories(*np.array([[1.0], [2.0], [0.0], [0.0]])).evaluate(scores)
     values = np.repeat(curve, 6, axis=1)
     timeline = Timeline.from_times(np.repeat(np.arange(8), 3), np.tile(np.arange(3.0), 8))
-    measurements = Measurements(values)
+    measurements = LocalProducts(values)
     unit = measurements.unit
     shifts = scores.reshape(8, 3).mean(axis=1)
     parameters = Parameters(

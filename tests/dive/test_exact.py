@@ -10,7 +10,7 @@ from braindive.dive.pooled import PooledMeans
 from braindive.dive.stages import StageProblem
 from braindive.dive.timeline import Timeline
 from braindive.dive.trajectories import trajectory_gradient, trajectory_loss
-from braindive.values.measurements import Measurements
+from braindive.values.local import LocalProducts
 
 NOISE = np.array([0.7, 1.3])
 PRIOR = bd.Normal(0.0, np.array([1.0, 2.0, 3.0, 0.5]))
@@ -23,7 +23,7 @@ def forms(request, rng):
     missing = request.param == "gaps"
     if missing:
         values[rng.random(values.shape) < 0.3] = np.nan
-    measurements = Measurements(values, missing=missing, block_size=16)
+    measurements = LocalProducts(values, missing=missing, block_size=16)
     z = rng.dirichlet(np.ones(2), 40)
     sums, weights = measurements.pool(z)
     fast = PooledMeans.from_products(sums, weights, z, measurements.squares)

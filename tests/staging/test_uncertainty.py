@@ -10,7 +10,7 @@ from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Gamma, Normal
 from braindive.dive.stages import StageProblem, find_stages
 from braindive.dive.timeline import Timeline
-from braindive.staging import marginal
+from braindive.staging import marginal, marginal_stager
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
 from braindive.staging.curve_uncertainty import sensitivities
 from braindive.staging.marginal import integrate

@@ -17,7 +17,7 @@ import braindive as bd
 from braindive.cli.fitting import connect
 from braindive.cli.main import app
 from braindive.errors import ClusterError
-from braindive.values.distributed import DistributedMeasurements
+from braindive.values.placement import Placement
 
 # Sockets to a worker that was killed are closed by the garbage collector, with a warning.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -160,10 +160,10 @@ def test_fit_survives_a_killed_worker(cohort, in_memory, tmp_path, killable, kee
 def test_fit_survives_a_worker_that_goes_before_it_is_given_its_task(killable, monkeypatch):
     cohort = spatial_cohort()
     places = []
-    place_parts = DistributedMeasurements._place_parts
+    place = Placement.place
 
-    def place_and_kill(measurements):
-        places.append(place_parts(measurements))
+    def place_and_kill(placement):
+        places.append(place(placement))
         if len(places) == 5:
             gone = kill_a_worker(killable)
             end = time.monotonic() + PATIENCE
@@ -172,7 +172,7 @@ def test_fit_survives_a_worker_that_goes_before_it_is_given_its_task(killable, m
                 time.sleep(0.01)
         return places[-1]
 
-    monkeypatch.setattr(DistributedMeasurements, "_place_parts", place_and_kill)
+    monkeypatch.setattr(Placement, "place", place_and_kill)
     model = bd.DIVE(3, random_state=0).fit(cohort, client=killable)
     assert places[5] != places[4]
     assert_same_fit(model, bd.DIVE(3, random_state=0).fit(cohort))

@@ -5,7 +5,7 @@ import pytest
 import zarr
 
 from braindive.errors import ReadError
-from braindive.values.measurements import Measurements
+from braindive.values.local import LocalProducts
 from braindive.values.storage import MappedChunks, Window, mapped, read_columns
 
 
@@ -63,7 +63,7 @@ def test_chunk_that_was_cut_off_is_named(tmp_path, values):
     with open(tmp_path / "store/c/0/2", "r+b") as file:
         file.truncate(100)
     with pytest.raises(ReadError, match="vertices 512 to 767 could not be read after 3 tries"):
-        _ = Measurements(store, n_jobs=1, block_size=256).summary
+        _ = LocalProducts(store, n_jobs=1, block_size=256).summary
 
 
 def test_system_that_cannot_fill_a_mapping_reads_the_chunk(tmp_path, values, monkeypatch):
@@ -89,11 +89,11 @@ class BrokenStore:
 def test_block_that_cannot_be_read_is_named():
     values = np.random.default_rng(0).normal(size=(6, 1000))
     with pytest.raises(ReadError, match=r"vertices 512 to 767 .*input/output error"):
-        _ = Measurements(BrokenStore(values, failures=10**6), n_jobs=1).summary
+        _ = LocalProducts(BrokenStore(values, failures=10**6), n_jobs=1).summary
 
 
 def test_block_that_can_be_read_later_is_read_again():
     values = np.random.default_rng(0).normal(size=(6, 1000))
-    found = Measurements(BrokenStore(values, failures=2), n_jobs=1).summary
-    for ours, theirs in zip(found, Measurements(values, n_jobs=1).summary, strict=True):
+    found = LocalProducts(BrokenStore(values, failures=2), n_jobs=1).summary
+    for ours, theirs in zip(found, LocalProducts(values, n_jobs=1).summary, strict=True):
         np.testing.assert_array_equal(ours, theirs)

@@ -12,10 +12,8 @@ from scipy import sparse
 
 from braindive.arrays import Array, BoolArray
 from braindive.errors import CohortError
-from braindive.values.storage import mapped
-
-# Values looked at at once when the values are searched for infinities and holes.
-_AT_ONCE = 2**22
+from braindive.values.storage import Stored
+from braindive.values.walking import vertex_blocks
 
 
 def read_only(array: Any) -> Any:
@@ -175,17 +173,13 @@ def check_graph(graph: Any, n_vertices: int) -> sparse.csr_array | None:
     return matrix
 
 
-def check_finite(values: Any, subjects: np.ndarray, times: Array) -> bool:
+def check_finite(values: Stored, subjects: np.ndarray, times: Array) -> bool:
     """Refuse infinities and empty visits; say whether there are holes.
 
     Looks at some vertices at a time, since the values may lie on disk.
     """
-    n_visits, n_vertices = values.shape
-    width = values.chunks[1] if hasattr(values, "chunks") else max(_AT_ONCE // n_visits, 1)
-    missing, empty = False, np.ones(n_visits, dtype=bool)
-    values = mapped(values)
-    for start in range(0, n_vertices, width):
-        block = np.asarray(values[:, start : start + width])
+    missing, empty = False, np.ones(values.shape[0], dtype=bool)
+    for where, block in vertex_blocks(values):
         with np.errstate(invalid="ignore", over="ignore"):
             if np.isfinite(block.sum()):  # one sum sees any NaN or infinity
                 empty[:] = False
@@ -193,7 +187,7 @@ def check_finite(values: Any, subjects: np.ndarray, times: Array) -> bool:
         infinite = np.isinf(block)
         if infinite.any():
             row = int(infinite.any(axis=1).argmax())
-            vertices = (start + np.flatnonzero(infinite[row])).tolist()
+            vertices = (where.start + np.flatnonzero(infinite[row])).tolist()
             raise CohortError(
                 f"values are infinite at the visit of subject {subjects[row]!r} at time "
                 f"{times[row]:g} (row {row}), vertices {some(vertices)}; use NaN for not measured."

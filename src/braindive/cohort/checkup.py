@@ -10,8 +10,8 @@ import numpy as np
 
 from braindive.arrays import Array, BoolArray
 from braindive.cohort import Cohort
-from braindive.cohort.blocks import vertex_blocks
 from braindive.cohort.cohort import check_cohort
+from braindive.values.walking import vertex_blocks
 
 Level = Literal["warning", "note"]
 
@@ -104,7 +104,7 @@ class _Summary:
         observed_of_vertex = np.empty(n_vertices)
         constant = np.empty(n_vertices, dtype=bool)
         mean, spread, difference = (np.full(n_vertices, np.nan) for _ in range(3))
-        for where, block in vertex_blocks(cohort):
+        for where, block in vertex_blocks(cohort.stored, cohort.rows):
             values = block.astype(float)
             observed = ~np.isnan(values)
             filled = np.where(observed, values, 0.0)

@@ -28,8 +28,7 @@ from braindive.cohort.checks import (
 )
 from braindive.errors import CohortError, ParameterError
 from braindive.space import Space
-from braindive.values.distributed import DistributedMeasurements
-from braindive.values.measurements import Measurements, Unit
+from braindive.values.storage import Stored
 
 
 class Cohort:
@@ -100,6 +99,22 @@ class Cohort:
     def values(self) -> Array:
         """Measurements, (n_visits, n_vertices); read-only. Of a selection this is a copy."""
         return self._stored if self._rows is None else self._stored[self._rows]
+
+    @property
+    def stored(self) -> Stored:
+        """The values as they are kept: an array, a memory map or a store; see `rows`."""
+        return self._stored
+
+    @property
+    def rows(self) -> IntArray | None:
+        """Row of `stored` of each visit, or None where they are the same."""
+        return self._rows
+
+    @property
+    def canonical_rows(self) -> IntArray:
+        """Row of `stored` of each visit, visits in canonical order."""
+        order = self.canonical_order
+        return order if self._rows is None else self._rows[order]
 
     @property
     def subjects(self) -> np.ndarray:
@@ -183,49 +198,6 @@ class Cohort:
         rank = np.empty(self.n_visits, dtype=int)
         rank[order] = np.arange(self.n_visits) - starts[index]
         return rank
-
-    def measurements(
-        self,
-        n_jobs: int | None = None,
-        unit: Unit | None = None,
-        *,
-        memory: int | None = None,
-        client: Any = None,
-        summary: tuple[Array, Array, Array] | None = None,
-    ) -> Measurements | DistributedMeasurements:
-        """Products of the values with visits in canonical order.
-
-        Parameters
-        ----------
-        n_jobs : int or None
-            Threads.
-        unit : Unit or None
-            Standard unit; None takes the values' own.
-        memory : int or None
-            Bytes that blocks of the values may take.
-        client : distributed.Client or None
-            Cluster over which to spread the values.
-        summary : tuple of arrays or None
-            Counts, means and energies of the vertices where they are known already.
-
-        Returns
-        -------
-        Measurements or DistributedMeasurements
-        """
-        rows = self.canonical_order if self._rows is None else self._rows[self.canonical_order]
-        if client is not None:
-            return DistributedMeasurements.spread(
-                client, self._stored, order=rows, missing=self._has_missing, unit=unit
-            )
-        return Measurements(
-            self._stored,
-            order=rows,
-            missing=self._has_missing,
-            n_jobs=n_jobs,
-            memory=memory,
-            unit=unit,
-            summary=summary,
-        )
 
     def select(
         self, *, subjects: Sequence[Hashable] | None = None, visits: ArrayLike | None = None

@@ -17,10 +17,10 @@ from sklearn.base import BaseEstimator
 
 from braindive.arrays import Array, BoolArray
 from braindive.cohort import Cohort
-from braindive.cohort.blocks import vertex_blocks, visit_blocks
 from braindive.errors import CohortError, DataWarning, NotFittedError, ParameterError
 from braindive.space.folding import fold_hemispheres
 from braindive.space.smoothing import smooth_over_graph
+from braindive.values.walking import vertex_blocks, visit_blocks
 
 # A vertex that varies by less than this share of its level does not vary.
 _CONSTANT = 1e-6
@@ -179,8 +179,8 @@ class Preprocessing(BaseEstimator):  # type: ignore[misc]
         if self.smooth and graph is None:
             raise ParameterError("smooth needs neighbours, but the cohort has no space or graph.")
         n_out = cohort.n_vertices if pairs is None else len(pairs)
-        values = np.empty((cohort.n_visits, n_out), dtype=cohort._stored.dtype)
-        for visits, block in visit_blocks(cohort):
+        values = np.empty((cohort.n_visits, n_out), dtype=cohort.stored.dtype)
+        for visits, block in visit_blocks(cohort.stored, cohort.rows):
             smooth = _smooth(block, graph, self.smooth) if self.smooth else block
             if pairs is None:
                 values[visits] = smooth
@@ -199,7 +199,7 @@ class Preprocessing(BaseEstimator):  # type: ignore[misc]
         effects = np.empty((n_columns, n_vertices))
         keep = np.empty(n_vertices, dtype=bool)
         least = max(self.min_observed * cohort.n_visits, 1)
-        for where, block in vertex_blocks(cohort):
+        for where, block in vertex_blocks(cohort.stored, cohort.rows):
             values = block.astype(float)
             observed = ~np.isnan(values)
             means[where], effects[:, where], spreads[where] = _regress(values[reference], design)
@@ -217,9 +217,9 @@ class Preprocessing(BaseEstimator):  # type: ignore[misc]
     def _apply(self, cohort: Cohort) -> Cohort:
         """Remove covariates, standardise, and drop vertices."""
         design = self._design(cohort)
-        values = np.empty((cohort.n_visits, int(self.keep_.sum())), dtype=cohort._stored.dtype)
+        values = np.empty((cohort.n_visits, int(self.keep_.sum())), dtype=cohort.stored.dtype)
         done = 0
-        for where, block in vertex_blocks(cohort):
+        for where, block in vertex_blocks(cohort.stored, cohort.rows):
             piece = block[:, self.keep_[where]].astype(float)
             kept = slice(done, done + piece.shape[1])
             piece -= design @ self.effects_[:, kept]

@@ -29,7 +29,7 @@ from braindive.dive.priors import Priors
 from braindive.dive.stages import StageProblem, fit_stages, search_shifts, shift_grid
 from braindive.dive.timeline import Timeline
 from braindive.dive.trajectories import Sums, fit_trajectories, search_trajectories
-from braindive.values.measurements import Products
+from braindive.values.protocol import Products
 
 # Least noise, as a share of the spread of all values: about the precision of single-precision
 # measurements.
@@ -359,7 +359,7 @@ def e_step(
 
 def densities(problem: Problem, parameters: Parameters, curves: Array) -> Array:
     """D of all vertices, from one read of the values."""
-    distances = problem.measurements.project(curves)
+    distances = problem.measurements.distances(curves)
     return log_densities(distances, problem.measurements.counts, parameters.noise)
 
 

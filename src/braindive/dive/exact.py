@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from braindive.arrays import Array
-from braindive.values.measurements import Products
+from braindive.values.protocol import Products
 
 
 @dataclass(frozen=True)

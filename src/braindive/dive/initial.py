@@ -14,7 +14,7 @@ from braindive.arrays import Array, BoolArray, IntArray
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.timeline import Timeline
 from braindive.space.smoothing import smooth_over_graph
-from braindive.values.measurements import Products
+from braindive.values.protocol import Products
 
 # Vertices on which the centres of k-means are found: a choice that bounds its cost.
 _ENOUGH = 10_000

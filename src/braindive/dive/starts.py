@@ -23,15 +23,15 @@ from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Priors
 from braindive.dive.timeline import Timeline
 from braindive.dive.trajectories import search_trajectories
-from braindive.values.measurements import Products
+from braindive.values.protocol import Products
 
 # Passes after which only the best of several starts goes on. A choice.
 _SCREENING = 4
 # Below this z-value the disease is tried both ways; above it the direction counts as clear. A
 # choice: by chance it is exceeded in one cohort of 370.
 CLEAR = 3.0
-# By so much the log-posterior of one direction must exceed the other's to settle the matter: odds of
-# 150 to 1. A choice.
+# By so much the log-posterior of one direction must exceed the other's to settle the matter: odds
+# of 150 to 1. A choice.
 CLEAR_ODDS = 5.0
 
 

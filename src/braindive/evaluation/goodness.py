@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from braindive.errors import ParameterError
 from braindive.estimator import DIVE, timeline_of
 from braindive.staging.covariance import CorrelatedStageProblem
 from braindive.staging.marginal import StagePosterior
-from braindive.values.measurements import one_thread_per_product
+from braindive.values.walking import one_thread_per_product
 
 # Expected number of people, or of scans, called outliers when there are none.
 _FALSE_ALARMS = 0.05
@@ -70,7 +71,7 @@ class GoodnessOfFit:
         return "\n".join(lines)
 
 
-def goodness_of_fit(model: DIVE, cohort: Cohort) -> GoodnessOfFit:
+def goodness_of_fit(model: DIVE, cohort: Cohort, *, client: Any = None) -> GoodnessOfFit:
     """Check a model against a cohort, its own or another.
 
     Parameters
@@ -79,6 +80,8 @@ def goodness_of_fit(model: DIVE, cohort: Cohort) -> GoodnessOfFit:
         Fitted, with staging.
     cohort : Cohort
         On the same vertices.
+    client : distributed.Client, optional
+        Dask cluster over which to spread the values of the cohort.
 
     Returns
     -------
@@ -98,19 +101,18 @@ def goodness_of_fit(model: DIVE, cohort: Cohort) -> GoodnessOfFit:
         raise ParameterError(
             "goodness_of_fit needs a model with staging; this one has staging=False."
         )
-    fitted = model.internal_
+    fitted, measurements = model.internal_, model.products(cohort, client)
     timeline = timeline_of(cohort, fitted.time_unit)
-    staged = model.marginal_.place(timeline, *model.pool(cohort))
+    staged = model.marginal_.place(timeline, *model.pool(measurements))
     problem, speeds, shifts = staged.problem, staged.speeds, staged.shifts
-    scores = staged.timeline.scores(speeds, shifts)
+    scores = timeline.scores(speeds, shifts)
     with one_thread_per_product():
-        measurements = cohort.measurements(model.n_jobs, fitted.unit)
         curves = model.marginal_.trajectories.evaluate(scores)
-        distances = measurements.project(curves)
+        distances = measurements.distances(curves)
         known = model.responsibilities_ * fitted.known[:, None]
         squares = measurements.sum_residuals(curves, known, 2)
+        total = measurements.energies
     left = np.sum(model.responsibilities_ * distances, axis=1)
-    total = measurements.energies
     seen = (total > 0) & fitted.known
     by_vertex = np.where(seen, 1 - left / np.where(seen, total, 1.0), np.nan)
     residuals = problem.residuals(speeds, shifts)

@@ -11,7 +11,6 @@ import pandas as pd
 
 from braindive.arrays import Array
 from braindive.cohort import Cohort
-from braindive.cohort.blocks import visit_blocks
 from braindive.errors import ParameterError
 from braindive.io.formats.base import Writer
 from braindive.io.formats.contents import ScalarMaps, divide
@@ -21,6 +20,7 @@ from braindive.io.paths import PathLike
 from braindive.io.reading import ReportProgress
 from braindive.io.times import TIME_COLUMNS
 from braindive.space import Regions
+from braindive.values.walking import visit_blocks
 
 
 def write_cohort(
@@ -70,7 +70,7 @@ def write_cohort(
     else:
         files = []
         stems = _stems(table)
-        for visits, block in visit_blocks(cohort):
+        for visits, block in visit_blocks(cohort.stored, cohort.rows):
             for stem, scan in zip(stems[visits], block, strict=True):
                 files.append(_write_scan(cohort, scan.astype(np.float32), target / stem, writer))
                 if progress is not None:

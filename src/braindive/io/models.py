@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from braindive.cohort import Cohort
-from braindive.cohort.blocks import vertex_blocks
 from braindive.dive.starts import Checkpoint
 from braindive.errors import ModelFileError
 from braindive.io.archive import digest, read_archive, write_archive
 from braindive.io.registry import put_together, take_apart, to_code_names, to_file_names
+from braindive.values.walking import vertex_blocks
 
 MODEL_FORMAT = 1
 CHECKPOINT_FORMAT = 1
@@ -144,7 +144,7 @@ def fit_fingerprint(cohort: Cohort, parameters: dict[str, Any]) -> str:
         "graph": cohort.graph,
         "table": cohort.table,
     }
-    values = [digest(block, take_apart) for _, block in vertex_blocks(cohort)]
+    values = [digest(block, take_apart) for _, block in vertex_blocks(cohort.stored, cohort.rows)]
     return digest([facts, values], take_apart)
 
 

@@ -37,7 +37,7 @@ from braindive.space import Regions, Surface, Volume, space_from_arrays
 from braindive.staging.covariance import Covariance
 from braindive.staging.curve_uncertainty import CurveUncertainty
 from braindive.staging.marginal_stager import MarginalStager, Training
-from braindive.values.measurements import Unit
+from braindive.values.protocol import Unit
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def saveable(type_: type, *same: str, **renamed: str) -> Saveable:
     Examples
     --------
     >>> from braindive.io.registry import saveable
-    >>> from braindive.values.measurements import Unit
+    >>> from braindive.values.protocol import Unit
     >>> saveable(Unit, "scale", mean="offset").names
     {'scale': 'scale', 'mean': 'offset'}
     """
@@ -194,7 +194,7 @@ def take_apart(value: Any) -> tuple[str, dict[str, Any]] | None:
     Examples
     --------
     >>> from braindive.io.registry import take_apart
-    >>> from braindive.values.measurements import Unit
+    >>> from braindive.values.protocol import Unit
     >>> take_apart(Unit(offset=2.5, scale=0.5))
     ('Unit', {'offset': 2.5, 'scale': 0.5})
     """

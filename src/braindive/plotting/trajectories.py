@@ -32,6 +32,7 @@ from braindive.plotting.style import (
     score_label,
     value_label,
 )
+from braindive.values.backends import open_products
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -201,7 +202,12 @@ def cluster_means(model: Any, cohort: Cohort) -> Array:
     """
     prepared = model.preprocessing_
     cohort = cohort if prepared is None else prepared.transform(cohort)
-    measurements = cohort.measurements(model.n_jobs)
+    measurements = open_products(
+        cohort.stored,
+        order=cohort.canonical_rows,
+        missing=cohort.has_missing,
+        n_jobs=model.n_jobs,
+    )
     weights = model.responsibilities_ * known_vertices(model)[:, None]
     standard = PooledMeans.from_sums(*measurements.pool(weights)).means
     means = np.empty_like(standard)

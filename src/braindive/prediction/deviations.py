@@ -1,21 +1,14 @@
-"""Deviations of the values from what is expected of them, a block of vertices at a time."""
+"""Deviations of the values from what is expected of them, wherever the values are kept."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 
 from braindive.arrays import Array
-from braindive.values.measurements import Block, Measurements
-
-T = TypeVar("T")
-
-# Bytes of deviations that are worked on at once, so that they stay in the cache.
-_CACHE = 2**21
+from braindive.values.protocol import Block, Found, Products, ResidualStep
 
 
 @dataclass(frozen=True)
@@ -24,8 +17,8 @@ class Deviations:
 
     Parameters
     ----------
-    measurements : Measurements
-        The values.
+    measurements : Products
+        Of the values.
     means : (n_vertices,)
         Mean of every vertex.
     course : (n_visits, n)
@@ -34,7 +27,7 @@ class Deviations:
         ... and how much of it goes with a vertex.
     """
 
-    measurements: Measurements
+    measurements: Products
     means: Array
     course: Array
     loadings: Array
@@ -48,66 +41,45 @@ class Deviations:
             np.column_stack([self.loadings, components]),
         )
 
-    def map(self, function: Callable[[Block, Array], T]) -> Iterator[T]:
-        """Call with pieces of every block and their deviations, 0 where not observed.
+    def run(self, step: ResidualStep, *own: Array) -> Found:
+        """Run a step over the deviations of all vertices; see `Products.run_residuals`."""
+        return self.measurements.run_residuals(step, self.means, self.course, self.loadings, *own)
 
-        The deviations may be changed by the function and are overwritten after it.
-        """
-        unit, dtype = self.measurements.unit, self.measurements.dtype
-        course = np.column_stack([np.ones(len(self.course)), unit.scale * self.course])
-        course = course.astype(dtype)
-        width = max(_CACHE // (len(course) * dtype.itemsize), 1)
-
-        def call(block: Block, buffer: Array) -> T:
-            level = unit.offset + unit.scale * self.means[block.where]
-            weights = np.column_stack([level, self.loadings[block.where]]).astype(dtype)
-            deviations = buffer[: len(course) * len(weights)].reshape(len(course), len(weights))
-            np.matmul(course, weights.T, out=deviations)
-            np.subtract(block.values, deviations, out=deviations)
-            deviations *= dtype.type(1 / unit.scale)
-            if block.observed is not None:
-                np.copyto(deviations, 0.0, where=~block.observed)
-            return function(block, deviations)
-
-        def call_pieces(block: Block) -> list[T]:
-            buffer = np.empty(len(course) * width, dtype=dtype)
-            return [call(piece, buffer) for piece in block.pieces(width)]
-
-        return chain.from_iterable(self.measurements.map_blocks(call_pieces))
-
-    def project(self, components: Array) -> Array:
+    def scores(self, components: Array) -> Array:
         """Scores of the deviations on orthonormal components, (n_visits, n_components)."""
-        n_visits, number = len(self.course), components.shape[1]
+        if not components.shape[1]:
+            return np.zeros((len(self.course), 0))
         parts = np.asarray(components, dtype=self.measurements.dtype)
-        if not number:
-            return np.zeros((n_visits, 0))
-
-        def score(block: Block, deviations: Array) -> tuple[Array, Array | None]:
-            own = parts[block.where]
-            return deviations @ own, overlap(block, own)
-
-        return solve_scores(self.map(score), n_visits, number)
+        return solve_scores(*self.run(_Score(), parts)[1])
 
 
-def overlap(block: Block, parts: Array) -> Array | None:
-    """Products of the components over the vertices that each visit shows, (n_visits, n, n)."""
+@dataclass(frozen=True)
+class _Score:
+    """Products of the deviations with components."""
+
+    def __call__(
+        self, block: Block, residuals: Array, means: Array, loadings: Array, *own: Any
+    ) -> Found:
+        """Return them, (n_visits, n_components), and with holes the components' overlaps."""
+        (parts,) = own
+        return (), (residuals @ parts, *overlap(block, parts))
+
+
+def overlap(block: Block, parts: Array) -> tuple[Array, ...]:
+    """Products of the components over the vertices that each visit shows, (n_visits, n, n).
+
+    Nothing where all is observed: there it is the same for all visits.
+    """
     if block.observed is None:
-        return None
+        return ()
     squares = (parts[:, :, None] * parts[:, None, :]).reshape(len(parts), -1)
     seen = block.observed.astype(parts.dtype) @ squares
-    return np.asarray(seen.reshape(len(seen), parts.shape[1], parts.shape[1]))
+    return (seen.reshape(len(seen), parts.shape[1], parts.shape[1]),)
 
 
-def solve_scores(sums: Iterator[tuple[Array, Array | None]], n_visits: int, number: int) -> Array:
-    """Scores from sums over blocks of products with the components, and their overlaps."""
-    scores: Array = np.zeros((n_visits, number))
-    seen: Array = np.zeros((n_visits, number, number))
-    holes = False
-    for score, part in sums:
-        scores += score
-        if part is not None:
-            holes = True
-            seen += part
-    if holes:
-        scores = np.linalg.solve(seen + 1e-6 * np.eye(number), scores[:, :, None])[:, :, 0]
-    return scores
+def solve_scores(sums: Array, seen: Array | None = None) -> Array:
+    """Scores from products with orthonormal components and, with holes, from their overlaps."""
+    if seen is None:
+        return sums
+    ridge = 1e-6 * np.eye(sums.shape[1])
+    return np.asarray(np.linalg.solve(seen + ridge, sums[:, :, None])[:, :, 0])

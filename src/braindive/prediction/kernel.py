@@ -97,7 +97,8 @@ class Kernel:
         expected = np.einsum("gml,...gml->...gl", shrink, along)
         left = np.zeros((0, len(ratio)))
         if variances:
-            left = at.prior[:, None] - np.einsum("gm,gml->gl", at.turned, shrink)
+            left = np.einsum("gm,gml->gl", at.turned, shrink)
+            np.subtract(at.prior[:, None], left, out=left)
         if observed is not None:
             # Every person and channel with holes; a visit without a value has any variance.
             person, channel = np.nonzero(~observed.all(axis=1))
@@ -111,7 +112,9 @@ class Kernel:
             expected[..., person, channel] = np.einsum("hj,...hj->...h", gain, known)
             if variances:
                 left[person, channel] = at.prior[person] - np.sum(gain * across, axis=1)
-        return expected, np.maximum(left, 0.0) * self.persistent
+        np.maximum(left, 0.0, out=left)
+        left *= self.persistent
+        return expected, left
 
 
 @dataclass(frozen=True)

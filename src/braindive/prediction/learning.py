@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from braindive.prediction.course import Course
 from braindive.prediction.deviations import Deviations, overlap, solve_scores
 from braindive.prediction.kernel import Kernel, Moments, fit_kernel
 from braindive.prediction.personal import PersonalModel, alike, learn_beliefs
-from braindive.values.measurements import Block, Measurements, in_fours
+from braindive.values.protocol import Block, Found, Products, Step
 
 # People who tell how deviations persist: of more, variances hardly become better known.
 _ENOUGH_SUBJECTS = 200
@@ -52,7 +53,7 @@ class Sample:
 
 
 def learn_personal(
-    measurements: Measurements, responsibilities: Array, timeline: Timeline, course: Course
+    measurements: Products, responsibilities: Array, timeline: Timeline, course: Course
 ) -> PersonalModel:
     """Learn everything that prediction needs, in three reads of the values (four with holes).
 
@@ -61,7 +62,7 @@ def learn_personal(
 
     Parameters
     ----------
-    measurements : Measurements
+    measurements : Products
         Of the training cohort.
     responsibilities : (n_vertices, n_clusters)
         z_lk.
@@ -91,7 +92,7 @@ def learn_personal(
 
 def _learn_kernels(
     model: PersonalModel,
-    measurements: Measurements,
+    measurements: Products,
     sample: Sample,
     loadings: Array,
     timeline: Timeline,
@@ -115,11 +116,8 @@ def _learn_kernels(
     model = replace(model, components=components, component_kernel=kernel)
 
     rest = deviations.beyond(scores, components)
-    parts = list(rest.map(lambda _, block: Moments.of(timeline, course.since, block)))
-    moments = Moments(
-        np.concatenate([one.products for one in parts], axis=1),
-        np.concatenate([one.squares for one in parts]),
-    )
+    (products, squares), _ = rest.run(_SumProducts(timeline, course.since))
+    moments = Moments(products, squares)
     kernel = fit_kernel(timeline, course.since, moments, shares)
     thin = replace(model, vertex_kernel=kernel.at(part.vertices))
     # Scores of the values themselves, and of each column of the course.
@@ -138,33 +136,44 @@ def _witnesses(timeline: Timeline) -> IntArray:
     return np.sort(np.concatenate([chosen, others]))
 
 
-def _glance(
-    measurements: Measurements, timeline: Timeline, visits: IntArray
-) -> tuple[Array, Sample]:
+@dataclass(frozen=True)
+class _Look(Step):
+    """Change along the internal times of every vertex, and the values of some vertices.
+
+    Parameters
+    ----------
+    times : (n_visits,)
+        Internal times.
+    visits : (n_chosen,) int
+        Visits at which the values are kept.
+    """
+
+    times: Array
+    visits: IntArray
+    needs_summary: ClassVar[bool] = True
+    chooses_vertices: ClassVar[bool] = True
+
+    def __call__(self, block: Block, *own: Any) -> Found:
+        """Return changes (n,), and the chosen vertices' values less their means (n_visits, m)."""
+        (chosen,) = own
+        vertices, unit = np.flatnonzero(chosen), block.unit
+        offset = block.values.dtype.type(unit.offset)
+        standard = (block.values[self.visits[:, None], vertices] - offset) / unit.scale
+        values = (standard - block.means[vertices]).astype(block.values.dtype)
+        return (block.along(self.times[None])[0], values), ()
+
+
+def _glance(measurements: Products, timeline: Timeline, visits: IntArray) -> tuple[Array, Sample]:
     """Mean rate of change of every vertex, and a sample of vertices at some of the visits."""
-    n_vertices, n_visits = measurements.n_vertices, len(visits)
-    unit, means, dtype = measurements.unit, measurements.means, measurements.dtype
-    rates = np.empty(n_vertices)
+    n_vertices = measurements.n_vertices
     shares = measurements.counts / measurements.n_visits
     power = max(float(timeline.times @ timeline.times), 1e-12) * np.maximum(shares, 1e-12)
-    step = max(1, n_vertices // max(_SAMPLE // n_visits, _VERTICES[1]))
-    vertices = np.arange(0, n_vertices, step)
-    values = np.empty((n_visits, len(vertices)), dtype=dtype)
-    times = in_fours(timeline.times[None], dtype)
-
-    def look(block: Block) -> None:
-        where = block.where
-        above = (times @ measurements.deviations(block))[0] / unit.scale
-        rates[where] = above / power[where]
-        first, last = np.searchsorted(vertices, (where.start, where.stop))
-        own = vertices[first:last]
-        standard = block.values[visits[:, None], own - where.start] - dtype.type(unit.offset)
-        values[:, first:last] = standard / unit.scale - means[own]
-
-    for _ in measurements.map_blocks(look):
-        pass
+    chosen = np.zeros(n_vertices, dtype=bool)
+    chosen[:: max(1, n_vertices // max(_SAMPLE // len(visits), _VERTICES[1]))] = True
+    (changes, values), _ = measurements.run(_Look(timeline.times, visits), chosen)
     observed = ~np.isnan(values)
-    return rates, Sample(vertices, np.where(observed, values, 0), observed)
+    sample = Sample(np.flatnonzero(chosen), np.where(observed, values, 0), observed)
+    return changes / power, sample
 
 
 def _persons(
@@ -223,22 +232,59 @@ def _leading(gram: Array, number: int) -> Array:
 def _components(deviations: Deviations, turn: Array) -> tuple[Array, Array]:
     """Orthonormal components of all vertices, and the visits' scores on them."""
     measurements, number = deviations.measurements, turn.shape[1]
-    components = np.zeros((measurements.n_vertices, number), dtype=measurements.dtype)
     if not number:
-        return components, np.zeros((len(turn), 0))
-    turn = turn.astype(measurements.dtype)
-
-    def find(block: Block, values: Array) -> tuple[Array, Array | None]:
-        components[block.where] = own = values.T @ turn
-        return values @ own, overlap(block, own)
-
-    found = list(deviations.map(find))
+        nothing = np.zeros((measurements.n_vertices, 0), dtype=measurements.dtype)
+        return nothing, np.zeros((len(turn), 0))
+    (found,), (sums, *seen) = deviations.run(_FindComponents(turn.astype(measurements.dtype)))
+    components = np.ascontiguousarray(found.T)
     # Found on a sample, they are nearly orthonormal; the nearest ones that are: C (C'C)^-1/2.
     values, vectors = np.linalg.eigh((components.T @ components).astype(float))
     root = (vectors / np.sqrt(np.maximum(values, 1e-9 * values[-1]))) @ vectors.T
-    straight = ((sums @ root, None if seen is None else root @ seen @ root) for sums, seen in found)
-    scores = solve_scores(straight, len(turn), number)
+    scores = solve_scores(sums @ root, *(root @ each @ root for each in seen))
     return components @ root.astype(components.dtype), scores
+
+
+@dataclass(frozen=True)
+class _FindComponents:
+    """Components as combinations of visits, and products of the deviations with them.
+
+    Parameters
+    ----------
+    turn : (n_visits, n_components)
+        The combinations.
+    """
+
+    turn: Array
+
+    def __call__(
+        self, block: Block, residuals: Array, means: Array, loadings: Array, *own: Any
+    ) -> Found:
+        """Return components (n_components, n), and sums for `solve_scores`."""
+        parts = residuals.T @ self.turn
+        return (parts.T,), (residuals @ parts, *overlap(block, parts))
+
+
+@dataclass(frozen=True)
+class _SumProducts:
+    """Moments of the deviations of every vertex.
+
+    Parameters
+    ----------
+    timeline : Timeline
+        Whose visits they are.
+    times : (n_visits,)
+        From each person's first visit.
+    """
+
+    timeline: Timeline
+    times: Array
+
+    def __call__(
+        self, block: Block, residuals: Array, means: Array, loadings: Array, *own: Any
+    ) -> Found:
+        """Return products (3, n) and squares (n,) of `Moments`."""
+        moments = Moments.of(self.timeline, self.times, residuals)
+        return (moments.products, moments.squares), ()
 
 
 def _believe(

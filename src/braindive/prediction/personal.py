@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import lsq_linear
@@ -17,8 +18,8 @@ from braindive.arrays import Array, IntArray
 from braindive.dive.timeline import Timeline
 from braindive.prediction.course import Course
 from braindive.prediction.deviations import Deviations
-from braindive.prediction.kernel import Kernel
-from braindive.values.measurements import Block, Measurements
+from braindive.prediction.kernel import Kernel, Outlook
+from braindive.values.protocol import Block, Found, Products
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class PersonalModel:
 
     def predict(
         self,
-        history: Measurements,
+        history: Products,
         responsibilities: Array,
         timeline: Timeline,
         past: Course,
@@ -69,7 +70,7 @@ class PersonalModel:
 
         Parameters
         ----------
-        history : Measurements
+        history : Products
             What is known of the subjects.
         responsibilities : (n_vertices, n_clusters)
             z_lk.
@@ -90,42 +91,101 @@ class PersonalModel:
         loadings = np.column_stack([responsibilities, self.rates])
         deviations = Deviations(history, self.means, self.fixed(past), loadings)
         if sums is None:
-            scores = deviations.project(self.components)
+            scores = deviations.scores(self.components)
         else:
             expected = self.means @ self.components
             scores = sums - expected - deviations.course @ (loadings.T @ self.components)
-        dtype, unit, after = history.dtype, history.unit, self.fixed(future)
-        out = np.empty((len(after), len(self.means)), dtype=dtype)
-        spread = np.empty_like(out) if variances else None
-        # Of each group of visits: their rows, and what to expect of the components.
-        groups = []
+        wide, groups = self.component_kernel, []
         for wanted, rows in alike(timeline, future.subject_of_visit):
             times = past.since[rows], future.since[wanted]
-            wide, own = self.component_kernel, self.vertex_kernel
-            shared = wide.expect(wide.outlook(*times), scores[rows])
-            groups.append((_as_slice(wanted), rows, own.outlook(*times), *shared))
-        levels = unit.offset + unit.scale * self.means
+            outlook = self.vertex_kernel.outlook(*times)
+            shared, doubt = wide.expect(wide.outlook(*times), scores[rows])
+            groups.append(Group(_as_slice(wanted), rows, outlook, shared, doubt + wide.noise))
+        step = Predict(
+            groups,
+            self.fixed(future),
+            self.vertex_kernel.shape,
+            self.inflation if variances else None,
+        )
+        found, _ = deviations.beyond(scores, self.components).run(
+            step, self.components, self.vertex_kernel.persistent, self.vertex_kernel.noise
+        )
+        return found[0], found[1] if variances else None
 
-        def predict(block: Block, rest: Array) -> None:
-            where = block.where
-            parts, kernel = self.components[where], self.vertex_kernel.at(where)
-            scaled = unit.scale * np.column_stack([loadings[where], parts])
-            weights = np.column_stack([levels[where], scaled]).astype(dtype).T
-            for wanted, rows, outlook, shared, doubt in groups:
-                seen = None if block.observed is None else block.observed[rows]
-                own, left = kernel.expect(outlook, _take(rest, rows), seen, variances)
-                course = np.column_stack([np.ones(len(rows)), after[wanted], shared])
-                own *= dtype.type(unit.scale)
-                own += course.astype(dtype) @ weights
-                out[wanted, where] = own
-                if spread is not None:
-                    wide = (doubt + self.component_kernel.noise) @ (parts**2).T
-                    inflation = self.inflation * unit.scale**2
-                    spread[wanted, where] = inflation * (left + kernel.noise + wide)
 
-        for _ in deviations.beyond(scores, self.components).map(predict):
-            pass
-        return out, spread
+@dataclass(frozen=True)
+class Group:
+    """Visits to predict, of subjects with as many visits in the history.
+
+    Parameters
+    ----------
+    wanted : (n_group,) int or slice
+        Which of the visits to predict.
+    rows : (n_group, n_history)
+        Visits of their subjects in the history.
+    outlook : Outlook
+        From these to the visits to predict, for the vertices' kernel.
+    shared : (n_group, n_components)
+        Expected scores on the components.
+    variance : (n_group, n_components)
+        Their variances, noise included.
+    """
+
+    wanted: IntArray | slice
+    rows: IntArray
+    outlook: Outlook
+    shared: Array
+    variance: Array
+
+
+@dataclass(frozen=True)
+class Predict:
+    """Expected values of visits at some vertices, from their deviations in the history.
+
+    Parameters
+    ----------
+    groups : list of Group
+        Which hold each visit to predict once.
+    course : (n_visits, K + 1)
+        What the visits to predict have in common.
+    shape : (3,)
+        Of the vertices' kernel.
+    inflation : float or None
+        Of the variances; None leaves them out.
+    """
+
+    groups: list[Group]
+    course: Array
+    shape: Array
+    inflation: float | None
+
+    def __call__(
+        self, block: Block, residuals: Array, means: Array, loadings: Array, *own: Any
+    ) -> Found:
+        """Return expected values and variances, each (n_visits, n), in the unit of the values."""
+        parts, persistent, noise = own
+        kernel, unit, dtype = Kernel(self.shape, persistent, noise), block.unit, residuals.dtype
+        levels = unit.offset + unit.scale * means
+        weights = np.column_stack([levels, unit.scale * loadings]).astype(dtype).T
+        n_visits = len(self.course)
+        expected = block.buffer("expected", n_visits)
+        variances = None if self.inflation is None else block.buffer("variances", n_visits)
+        for group in self.groups:
+            wanted, rows = group.wanted, group.rows
+            seen = None if block.observed is None else block.observed[rows]
+            person, left = kernel.expect(
+                group.outlook, _take(residuals, rows), seen, variances is not None
+            )
+            course = np.column_stack([np.ones(len(rows)), self.course[wanted], group.shared])
+            person *= dtype.type(unit.scale)
+            person += course.astype(dtype) @ weights
+            expected[wanted] = person
+            if variances is not None and self.inflation is not None:
+                left += kernel.noise
+                left += group.variance @ (parts**2).T
+                left *= self.inflation * unit.scale**2
+                variances[wanted] = left
+        return (expected,) if variances is None else (expected, variances), ()
 
 
 def _as_slice(indices: IntArray) -> IntArray | slice:

@@ -13,11 +13,11 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from braindive.arrays import Array
+from braindive.arrays import Array, IntArray
 from braindive.errors import ReadError
 
 # How often a block is read before giving up, and the first pause between, in seconds.
@@ -27,6 +27,25 @@ _PAUSE = 0.1
 _POPULATE_READ = 22
 # What Zarr writes for an array that is nothing but its values.
 _PLAIN = [{"name": "bytes", "configuration": {"endian": "little"}}]
+
+
+class Stored(Protocol):
+    """Values wherever they are kept: arrays, memory maps, Zarr arrays and what reads like them.
+
+    Those with `chunks` are best read in whole ones, and those with `read_ahead` can fetch columns
+    before they are asked for.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the values."""
+
+    def __getitem__(self, key: Any, /) -> Any:
+        """Read rows and columns."""
 
 
 class MappedChunks:
@@ -113,7 +132,7 @@ def _populate(values: Array) -> bool:
 class Window:
     """Some columns of an array that is read where it lies."""
 
-    values: Any
+    values: Stored
     start: int
     stop: int
 
@@ -125,8 +144,7 @@ class Window:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the values."""
-        dtype: np.dtype[Any] = self.values.dtype
-        return dtype
+        return np.dtype(self.values.dtype)
 
     def __getitem__(self, key: tuple[Any, slice]) -> Array:
         rows, columns = key
@@ -158,20 +176,28 @@ class MemoryMap:
         return np.memmap(self.filename, self.dtype, "r", self.offset, self.shape)
 
 
-def mapped(values: Any) -> Any:
+def mapped(values: Stored) -> Stored:
     """Return values with chunks that are mapped where they can be, else the values themselves."""
     return MappedChunks(values) if MappedChunks.can_map(values) else values
 
 
-def read_columns(values: Any, where: slice) -> Array:
-    """Read all rows of some columns; a disk or network may need more than one try.
+def chunk_width(values: Stored) -> int:
+    """Columns that are kept together; 1 where every one can be read by itself."""
+    chunks = getattr(values, "chunks", None)
+    return 1 if chunks is None else int(chunks[1])
+
+
+def read_columns(values: Stored, where: slice, rows: IntArray | None = None) -> Array:
+    """Read some columns; a disk or network may need more than one try.
 
     Parameters
     ----------
-    values : MappedChunks, Zarr array or anything else with two dimensions
+    values : array, MappedChunks, Zarr array or anything else with two dimensions
         What to read from.
     where : slice
         Columns.
+    rows : (n_rows,) int or None
+        Rows, in this order; None for all.
 
     Returns
     -------
@@ -180,7 +206,10 @@ def read_columns(values: Any, where: slice) -> Array:
     """
     for attempt in range(_TRIES):
         try:
-            return np.asarray(values[:, where])
+            if isinstance(values, np.ndarray):
+                return values[slice(None) if rows is None else rows, where]
+            block = np.asarray(values[:, where])
+            return block if rows is None else block[rows]
         except (OSError, RuntimeError, ValueError) as error:
             if attempt == _TRIES - 1:
                 first = getattr(values, "start", 0) + where.start
@@ -205,11 +234,11 @@ def block_width(n_visits: int, n_vertices: int, itemsize: int) -> int:
 
 
 def fitting_width(
-    values: Any, n_visits: int, missing: bool, n_threads: int, memory: int | None
+    values: Stored, n_visits: int, missing: bool, n_threads: int, memory: int | None
 ) -> int:
     """The usual width, in whole chunks of a store, and less where memory is short."""
     width = block_width(n_visits, values.shape[1], values.dtype.itemsize)
-    chunk = values.chunks[1] if hasattr(values, "chunks") else 1
+    chunk = chunk_width(values)
     if chunk > 1:
         width = max(width // chunk, 1) * chunk
     if memory is not None:

@@ -8,7 +8,8 @@ from scipy.special import softmax
 
 from braindive.dive.em import log_densities
 from braindive.dive.field import expectation
-from braindive.values.measurements import Measurements, Unit
+from braindive.values.local import LocalProducts
+from braindive.values.protocol import Unit
 
 N_VISITS, N_VERTICES, N_CLUSTERS = 9, 23, 3
 PRECISION = {"float64": 1e-11, "float32": 2e-5}
@@ -29,7 +30,7 @@ def case(request, rng):
         values[:, 4] = np.nan
     order = rng.permutation(N_VISITS) if shuffled else None
     unit = Unit(4.5, 1.7)
-    measurements = Measurements(
+    measurements = LocalProducts(
         values, order=order, missing=missing, block_size=block_size, unit=unit, n_jobs=2
     )
     standard = (values.astype(float) - unit.offset) / unit.scale
@@ -51,7 +52,7 @@ def test_project_gives_the_squared_distance_to_every_curve(case, rng):
         for k in range(N_CLUSTERS):
             expected[vertex, k] += (value - curves[n, k]) ** 2
     np.testing.assert_allclose(
-        measurements.project(curves), expected, rtol=precision, atol=10 * precision
+        measurements.distances(curves), expected, rtol=precision, atol=10 * precision
     )
 
 
@@ -118,7 +119,7 @@ def test_own_unit_is_the_mean_and_spread_of_all_observed_values(rng, missing):
     values = 3 + 0.5 * rng.normal(size=(N_VISITS, N_VERTICES))
     if missing:
         values[rng.random(values.shape) < 0.3] = np.nan
-    unit = Measurements(values, missing=missing).unit
+    unit = LocalProducts(values, missing=missing).unit
     np.testing.assert_allclose([unit.offset, unit.scale], [np.nanmean(values), np.nanstd(values)])
 
 
@@ -132,7 +133,7 @@ def test_float32_values_far_from_zero_give_densities_as_in_float64(rng, missing)
     values = (values + 0.1 * rng.normal(size=values.shape)).astype("float32")
     if missing:
         values[rng.random(values.shape) < 0.2] = np.nan
-    measurements = Measurements(values, missing=missing)
+    measurements = LocalProducts(values, missing=missing)
     unit, noise = measurements.unit, np.array([0.1, 0.103, 0.098])
 
     distances = np.stack(
@@ -143,7 +144,7 @@ def test_float32_values_far_from_zero_give_densities_as_in_float64(rng, missing)
     expected = -n_observed / 2 * np.log(2 * np.pi * (noise / unit.scale) ** 2)
     expected = expected - distances / (2 * noise**2)
     found = log_densities(
-        measurements.project((true - unit.offset) / unit.scale),
+        measurements.distances((true - unit.offset) / unit.scale),
         measurements.counts,
         noise / unit.scale,
     )
@@ -160,9 +161,9 @@ def test_number_of_threads_does_not_change_a_bit(rng, missing):
         values[rng.random(values.shape) < 0.3] = np.nan
     curves, z = rng.normal(size=(N_VISITS, 3)), rng.dirichlet(np.ones(3), 300)
     one, two = (
-        Measurements(values, missing=missing, n_jobs=n_jobs, block_size=16) for n_jobs in (1, 2)
+        LocalProducts(values, missing=missing, n_jobs=n_jobs, block_size=16) for n_jobs in (1, 2)
     )
-    np.testing.assert_array_equal(one.project(curves), two.project(curves))
+    np.testing.assert_array_equal(one.distances(curves), two.distances(curves))
     np.testing.assert_array_equal(one.pool(z)[0], two.pool(z)[0])
     np.testing.assert_array_equal(one.features(curves), two.features(curves))
 
@@ -171,8 +172,8 @@ def test_values_are_read_and_never_written(rng):
     values = rng.normal(size=(N_VISITS, N_VERTICES))
     values[0, 0] = np.nan
     before = values.copy()
-    measurements = Measurements(values, missing=True)
-    measurements.project(rng.normal(size=(N_VISITS, 2)))
+    measurements = LocalProducts(values, missing=True)
+    measurements.distances(rng.normal(size=(N_VISITS, 2)))
     measurements.pool(rng.random((N_VERTICES, 2)))
     measurements.features(rng.normal(size=(N_VISITS, 2)))
     np.testing.assert_array_equal(values, before)
@@ -185,10 +186,10 @@ def test_selected_visits_are_those_of_the_whole(missing):
     if missing:
         values[rng.random(values.shape) < 0.2] = np.nan
     order, visits = rng.permutation(9), np.array([1, 4, 8])
-    whole = Measurements(values, order=order, missing=missing)
+    whole = LocalProducts(values, order=order, missing=missing)
     part = whole.select(visits)
     rows = values[order[visits]]
-    alone = Measurements(rows, missing=missing, unit=whole.unit)
+    alone = LocalProducts(rows, missing=missing, unit=whole.unit)
     z = rng.dirichlet(np.ones(3), size=40)
     for one, other in zip((*part.pool(z), part.means), (*alone.pool(z), alone.means), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)

@@ -1,0 +1,201 @@
+"""Every product of the values, made from steps that somebody else runs over the vertices."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from braindive.arrays import Array, IntArray
+from braindive.errors import ParameterError
+from braindive.values.arithmetic import (
+    Distances,
+    Features,
+    Pool,
+    Residuals,
+    Summarise,
+    SumResiduals,
+    Sweep,
+)
+from braindive.values.protocol import (
+    AssignVertices,
+    Found,
+    Own,
+    ResidualStep,
+    Step,
+    Summary,
+    Unit,
+)
+
+# In which values are summarised before their standard unit is known: their own.
+AS_THEY_ARE = Unit(0.0, 1.0)
+
+
+class BlockProducts(ABC):
+    """All products, for a place where values are kept that can run a step over all vertices.
+
+    A new place is one class with `run_step` and `with_visits`; see `LocalProducts`.
+
+    Parameters
+    ----------
+    n_visits, n_vertices : int
+        Size of the values.
+    dtype : dtype
+        Precision of the values.
+    missing : bool
+        Whether there are holes.
+    unit : Unit or None
+        Standard unit of the values; None takes their own global mean and spread.
+    """
+
+    found_travels: ClassVar[bool] = False
+    """Whether what steps find comes from other machines, so that less of it is better."""
+    depends_on_visits: ClassVar[tuple[str, ...]] = (
+        "summary",
+        "unit",
+        "counts",
+        "means",
+        "energies",
+    )
+    """What is cached and holds for these visits and weights only."""
+
+    def __init__(
+        self,
+        n_visits: int,
+        n_vertices: int,
+        dtype: np.dtype[Any],
+        missing: bool,
+        unit: Unit | None = None,
+    ) -> None:
+        self.n_visits, self.n_vertices = n_visits, n_vertices
+        self.dtype, self.missing = np.dtype(dtype), missing
+        self.weights: Array | None = None
+        self._unit = unit
+
+    @abstractmethod
+    def run_step(self, step: Step, unit: Unit, own: Own) -> Found:
+        """Run a step over all vertices; blocks come in this unit, and with `weights`.
+
+        Arrays are joined along the vertices, and sums are added.
+        """
+
+    @abstractmethod
+    def with_visits(self, visits: IntArray) -> Self:
+        """A copy whose blocks have only these of the visits; `select` sees to the rest."""
+
+    def run(self, step: Step, *own: Array | None) -> Found:
+        """Run a step over all vertices; see `Products.run`."""
+        return self.run_step(step, self.unit, own)
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Count, mean and sum of squared deviations of each vertex, in the unit of the values."""
+        (counts, means, energies), _ = self.run_step(Summarise(), AS_THEY_ARE, ())
+        return counts, means, energies
+
+    @cached_property
+    def unit(self) -> Unit:
+        """Standard unit of the values: standard values are (V - offset) / scale."""
+        return self._unit if self._unit is not None else Unit.of(*self.summary)
+
+    @cached_property
+    def counts(self) -> Array:
+        """Number of observed visits of each vertex, or the sum of their weights."""
+        if self.missing:
+            return self.summary[0]
+        total = self.n_visits if self.weights is None else self.weights.sum()
+        return np.full(self.n_vertices, float(total))
+
+    @cached_property
+    def means(self) -> Array:
+        """Mean of each vertex over its observed visits, in standard units."""
+        counts, means, _ = self.summary
+        return self.unit.standard_means(counts, means)
+
+    @cached_property
+    def energies(self) -> Array:
+        """Sum of squared deviations of each vertex from its mean, in standard units."""
+        return self.summary[2] / self.unit.scale**2
+
+    @property
+    def squares(self) -> Array:
+        """sum_n V_ln^2 of each vertex in standard units."""
+        return self.energies + self.counts * self.means**2
+
+    def distances(self, curves: Array) -> Array:
+        """Squared distance of every vertex to every curve; see `Products.distances`."""
+        (found,), _ = self.run(Distances(curves, self.weights, self.dtype))
+        return found.T
+
+    def pool(self, responsibilities: Array) -> tuple[Array, Array]:
+        """Sums over the vertices of each cluster; see `Products.pool`."""
+        _, (sums, weights) = self.run(Pool(), responsibilities)
+        return self._standard_sums(sums, weights)
+
+    def sweep(
+        self, curves: Array, assign: AssignVertices, field: Array | None = None
+    ) -> tuple[Array, Array, Array, Array]:
+        """Distances, assignment and pooling in one read; see `Products.sweep`."""
+        distances = Distances(curves, self.weights, self.dtype)
+        found, (sums, weights) = self.run(Sweep(distances, assign, self.found_travels), field)
+        if self.found_travels:
+            density, responsibilities = assign(found[0].T, self.counts, field)
+        else:
+            density, responsibilities = found[0].T, found[1].T
+        return density, responsibilities, *self._standard_sums(sums, weights)
+
+    def features(self, directions: Array) -> Array:
+        """Level and directions of every vertex; see `Products.features`."""
+        (found,), _ = self.run(Features(directions, self.weights, self.dtype))
+        return found.T
+
+    def sum_residuals(self, curves: Array, responsibilities: Array, power: int) -> Array:
+        """Sums of residuals, one at a time; see `Products.sum_residuals`."""
+        return self.run(SumResiduals(curves, power), responsibilities)[1][0]
+
+    def run_residuals(
+        self, step: ResidualStep, means: Array, course: Array, loadings: Array, *own: Array | None
+    ) -> Found:
+        """Run a step over residuals from a course; see `Products.run_residuals`."""
+        return self.run(Residuals(step, course, self.dtype), means, loadings, *own)
+
+    def select(self, visits: IntArray) -> Self:
+        """Return the products of some visits, in the same unit; the values are not copied."""
+        other = self.with_visits(visits)
+        other.n_visits = len(visits)
+        other.weights = None if self.weights is None else self.weights[visits]
+        return other._in_unit_of(self)
+
+    def weighted(self, weights: Array | None) -> Self:
+        """Return products with weights of visits; see `Products.weighted`."""
+        other = copy.copy(self)
+        other.weights = None if weights is None else check_weights(weights, self.n_visits)
+        return other._in_unit_of(self)
+
+    def _in_unit_of(self, other: Self) -> Self:
+        """Drop what was known of other visits or weights, but keep the unit."""
+        for name in self.depends_on_visits:
+            self.__dict__.pop(name, None)
+        self._unit = other.unit
+        return self
+
+    def _standard_sums(self, sums: Array, weights: Array) -> tuple[Array, Array]:
+        """Sums from `Pool` in standard units, with the weights of every visit."""
+        weights = np.broadcast_to(weights, (self.n_visits, sums.shape[1])).copy()
+        offset = 0.0 if self.missing else self.unit.offset
+        return (sums - offset * weights) / self.unit.scale, weights
+
+
+def check_weights(weights: Array, n_visits: int) -> Array:
+    """Weights of visits as float64: 0 or more, one for each visit, and not all 0."""
+    checked = np.asarray(weights, dtype=float)
+    if checked.shape != (n_visits,):
+        raise ParameterError(
+            f"weights have shape {checked.shape}; give one for each of the {n_visits} visits."
+        )
+    if not np.isfinite(checked).all() or (checked < 0).any() or not checked.any():
+        raise ParameterError("weights of visits must be finite, 0 or more, and not all 0.")
+    return checked
