@@ -116,27 +116,6 @@ def test_file_is_below_ten_megabytes(path):
     assert path.stat().st_size < 10_000_000
 
 
-def waiting_for_a_core():
-    """How many times longer than on a core of its own some work takes on this machine now."""
-    work = 0.2
-    since, begin = time.perf_counter(), time.process_time()
-    while time.process_time() - begin < work:
-        pass
-    return (time.perf_counter() - since) / work
-
-
-def test_first_picture_of_the_brain_comes_within_three_seconds(browser, path):
-    """Best of five, less the waiting for a core: other work on the machine is not the page's."""
-    time_of = "performance.getEntriesByName('first-picture')[0]?.startTime"
-    shown = []
-    while len(shown) < 5 and min(shown, default=np.inf) > 3000:
-        before = waiting_for_a_core()
-        with opened(browser, path):
-            took = wait(browser, f"return {time_of}")
-        shown.append(took / max(before, waiting_for_a_core()))
-    assert min(shown) < 3000
-
-
 def test_first_picture_is_a_brain(browser, path):
     with opened(browser, path):
         first = picture(browser)

@@ -50,8 +50,8 @@ def plot_convergence(model: Any, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import braindive as bd
-    >>> cohort = bd.simulate_cohort(n_subjects=20, n_vertices=40, random_state=0).cohort
-    >>> model = bd.DIVE(n_clusters=2, spatial=None, n_init=1, random_state=0).fit(cohort)
+    >>> simulation = bd.simulate_cohort(n_subjects=20, n_vertices=40, random_state=0)
+    >>> model = bd.DIVE(2, n_init=1, personal=False, random_state=0).fit(simulation.cohort)
     >>> ax = bd.plot_convergence(model)
     >>> bool((ax.lines[0].get_ydata() == model.objective_).all())
     True
