@@ -26,19 +26,19 @@ def test_expected_deviations_are_those_of_conditional_normals(rng, gaps):
     if gaps:
         observed[0, 1, 1] = observed[1, 2, 0] = False
     known = np.stack([deviations, 2 * deviations]) * observed
-    outlook = kernel.outlook(times, targets)
-    expected, variance = kernel.expect(outlook, known, observed if gaps else None)
-    for person, channel in np.ndindex(2, 2):
-        rows = np.flatnonzero(observed[person, :, channel])
-        a, n = kernel.persistent[channel], kernel.noise[channel]
+    conditional = kernel.conditional(times, targets)
+    expected, variance = kernel.expect(conditional, known, observed if gaps else None)
+    for person, series in np.ndindex(2, 2):
+        rows = np.flatnonzero(observed[person, :, series])
+        a, n = kernel.persistent[series], kernel.noise[series]
         seen, target = times[person, rows], targets[person]
         inside = np.array([[a * naive_kappa(t, u) for t in seen] for u in seen])
         across = np.array([a * naive_kappa(t, target) for t in seen])
         gain = np.linalg.solve(inside + n * np.eye(len(rows)), across)
-        wanted = gain @ deviations[person, rows, channel]
-        np.testing.assert_allclose(expected[:, person, channel], [wanted, 2 * wanted])
+        wanted = gain @ deviations[person, rows, series]
+        np.testing.assert_allclose(expected[:, person, series], [wanted, 2 * wanted])
         left = a * naive_kappa(target, target) - gain @ across
-        np.testing.assert_allclose(variance[person, channel], left)
+        np.testing.assert_allclose(variance[person, series], left)
 
 
 def test_moments_are_sums_over_pairs_of_visits(rng):
@@ -232,12 +232,12 @@ def test_people_who_came_back_tell_how_deviations_persist():
     counts = np.repeat([1, 3], 30)
     subjects = np.repeat(np.arange(60), counts)
     timeline = Timeline.from_times(subjects, np.arange(len(subjects), dtype=float))
-    chosen = learning._witnesses(timeline)
+    chosen = learning._learning_subjects(timeline)
     assert list(chosen) == list(range(60))
     for enough, from_back, from_once in ((40, 30, 10), (12, 12, 0)):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(learning, "_ENOUGH_SUBJECTS", enough)
-            chosen = learning._witnesses(timeline)
+            chosen = learning._learning_subjects(timeline)
         assert np.sum(counts[chosen] == 3) == from_back
         assert np.sum(counts[chosen] == 1) == from_once
         assert np.all(np.diff(chosen) > 0)

@@ -61,7 +61,7 @@ def everything(cohort, model, given, client=None):
     fit = bd.goodness_of_fit(model, cohort, client=client)
     return {
         "rates": learnt.rates,
-        "beliefs": learnt.beliefs,
+        "shrinkage": learnt.shrinkage,
         "inflation": learnt.inflation,
         "persistent": learnt.vertex_kernel.persistent,
         "noise": learnt.vertex_kernel.noise,
@@ -89,7 +89,7 @@ def assert_same_fit(model, reference):
     np.testing.assert_allclose(model.scores_, reference.scores_, atol=1e-6)
     ours, theirs = model._personal, reference._personal
     np.testing.assert_allclose(ours.rates, theirs.rates, atol=1e-9)
-    np.testing.assert_allclose(ours.beliefs, theirs.beliefs, atol=1e-3)
+    np.testing.assert_allclose(ours.shrinkage, theirs.shrinkage, atol=1e-3)
     np.testing.assert_allclose(ours.vertex_kernel.noise, theirs.vertex_kernel.noise, rtol=1e-3)
 
 

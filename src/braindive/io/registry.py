@@ -114,11 +114,11 @@ REGISTRY: dict[str, Saveable] = {
         "means",
         "rates",
         "centres",
-        "beliefs",
         "components",
         "vertex_kernel",
         "component_kernel",
         "inflation",
+        beliefs="shrinkage",
     ),
     "Kernel": saveable(Kernel, "shape", "persistent", "noise"),
     # What the preprocessing was told and, with a trailing underscore, what it has learnt.

@@ -1,8 +1,8 @@
-"""How a person's deviations from the expected course persist in time, channel by channel.
+"""How a person's deviations from the expected course persist in time, one series at a time.
 
-A channel is a vertex, or a spatial component of many. Its deviation at times t, t' of one person
+A series is a vertex, or a spatial component of many. Its deviation at times t, t' of one person
 (counted from the first visit) has covariance a kappa(t, t') + n [t = t'], with one shape
-kappa = p0 + p1 t t' + p2 min(t, t') for all channels: a level, a slope and a drift.
+kappa = p0 + p1 t t' + p2 min(t, t') for all series: a level, a slope and a drift.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from scipy.optimize import nnls
 from braindive.arrays import Array, BoolArray
 from braindive.dive.timeline import Timeline
 
-# Estimates of one channel count as so many subjects' less against the average of all channels.
+# The average over all series counts as so many subjects' worth of a prior for each. A choice.
 _POOLING = 20.0
-# Noise below this share of a channel's variance is not believed.
+# Least noise as a share of the variance of a series. A choice.
 _LEAST_NOISE = 1e-3
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """Covariance in time of the deviations of every channel.
+    """Covariance in time of the deviations of every series.
 
     Parameters
     ----------
     shape : (3,)
         p0, p1, p2: level, slope and drift.
-    persistent, noise : (n_channels,)
+    persistent, noise : (n_series,)
         a and n.
     """
 
@@ -43,11 +43,11 @@ class Kernel:
         one, other = times[..., :, None], others[..., None, :]
         return np.asarray(level + slope * one * other + drift * np.minimum(one, other))
 
-    def at(self, channels: slice | Array) -> Kernel:
-        """Return the kernel of some of the channels."""
-        return Kernel(self.shape, self.persistent[channels], self.noise[channels])
+    def at(self, series: slice | Array) -> Kernel:
+        """Return the kernel of some of the series."""
+        return Kernel(self.shape, self.persistent[series], self.noise[series])
 
-    def outlook(self, times: Array, targets: Array) -> Outlook:
+    def conditional(self, times: Array, targets: Array) -> Conditional:
         """What the shape alone says of people's later visits.
 
         Parameters
@@ -62,11 +62,11 @@ class Kernel:
         prior = self.kappa(targets[:, None], targets[:, None])[:, 0, 0]
         values, vectors = np.linalg.eigh(inside)
         turned = np.einsum("gj,gjm->gm", across, vectors)
-        return Outlook(inside, across, prior, np.maximum(values, 0.0), vectors, turned)
+        return Conditional(inside, across, prior, np.maximum(values, 0.0), vectors, turned)
 
     def expect(
         self,
-        outlook: Outlook,
+        conditional: Conditional,
         deviations: Array,
         observed: BoolArray | None = None,
         variances: bool = True,
@@ -75,21 +75,21 @@ class Kernel:
 
         Parameters
         ----------
-        outlook : Outlook
+        conditional : Conditional
             Of the same people.
-        deviations : (..., n_people, n_history, n_channels)
+        deviations : (..., n_people, n_history, n_series)
             0 where not observed.
-        observed : (n_people, n_history, n_channels) bool, optional
+        observed : (n_people, n_history, n_series) bool, optional
             Where there are deviations; everywhere if left out.
         variances : bool
             Without, variances are left out: an array of none.
 
         Returns
         -------
-        expected : (..., n_people, n_channels)
-        variance : (n_people, n_channels)
+        expected : (..., n_people, n_series)
+        variance : (n_people, n_series)
         """
-        dtype, at = deviations.dtype, outlook
+        dtype, at = deviations.dtype, conditional
         ratio = self.noise / np.maximum(self.persistent, 1e-12)
         shrink = at.values.astype(dtype)[:, :, None] + ratio.astype(dtype)
         np.divide(at.turned.astype(dtype)[:, :, None], shrink, out=shrink)
@@ -100,25 +100,25 @@ class Kernel:
             left = np.einsum("gm,gml->gl", at.turned, shrink)
             np.subtract(at.prior[:, None], left, out=left)
         if observed is not None:
-            # Every person and channel with holes; a visit without a value has any variance.
-            person, channel = np.nonzero(~observed.all(axis=1))
-            seen, across = observed[person, :, channel].astype(float), at.across[person]
-            own = np.where(seen > 0, ratio[channel, None], 1.0)
+            # Every person and series with holes; a visit without a value has any variance.
+            person, series = np.nonzero(~observed.all(axis=1))
+            seen, across = observed[person, :, series].astype(float), at.across[person]
+            own = np.where(seen > 0, ratio[series, None], 1.0)
             system = at.inside[person] * seen[:, :, None] * seen[:, None, :]
             system = system + own[:, :, None] * np.eye(seen.shape[1])
             gain = np.linalg.solve(system, (seen * across)[:, :, None])[:, :, 0]
             # numpy puts the holes first, before what led.
-            known = np.moveaxis(deviations[..., person, :, channel], 0, -2)
-            expected[..., person, channel] = np.einsum("hj,...hj->...h", gain, known)
+            known = np.moveaxis(deviations[..., person, :, series], 0, -2)
+            expected[..., person, series] = np.einsum("hj,...hj->...h", gain, known)
             if variances:
-                left[person, channel] = at.prior[person] - np.sum(gain * across, axis=1)
+                left[person, series] = at.prior[person] - np.sum(gain * across, axis=1)
         np.maximum(left, 0.0, out=left)
         left *= self.persistent
         return expected, left
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Conditional:
     """From people's visits to one later visit of each, for a kernel's shape.
 
     Parameters
@@ -147,9 +147,9 @@ class Moments:
 
     Parameters
     ----------
-    products : (3, n_channels)
+    products : (3, n_series)
         Weighted with 1, t t' and min(t, t'), over pairs of different visits.
-    squares : (n_channels,)
+    squares : (n_series,)
         Over visits.
     """
 
@@ -158,7 +158,7 @@ class Moments:
 
     @classmethod
     def of(cls, timeline: Timeline, times: Array, deviations: Array) -> Moments:
-        """Sum over people; deviations (n_visits, n_channels) are 0 where not observed.
+        """Sum over people; deviations (n_visits, n_series) are 0 where not observed.
 
         Times count from each person's first visit.
         """
@@ -201,8 +201,8 @@ def fit_kernel(
         From each person's first visit.
     moments : Moments
         Of the deviations.
-    shares : (n_channels,), optional
-        Share of the visits at which each channel was observed.
+    shares : (n_series,), optional
+        Share of the visits at which each series was observed.
     """
     products, squares = moments.products, moments.squares
     if shares is not None:
@@ -216,7 +216,7 @@ def fit_kernel(
         basis = np.stack([np.ones_like(one), one * other, np.minimum(one, other)]).reshape(3, -1)
         gram += basis @ basis.T
         diagonal += [own.size, np.sum(own**2), np.sum(own)]
-    n_visits, n_channels = len(times), len(squares)
+    n_visits, n_series = len(times), len(squares)
     variance = squares / n_visits
     if gram[0, 0] == 0:  # nobody was seen twice: half of what is seen is taken to last
         return Kernel(np.array([1.0, 0.0, 0.0]), 0.5 * variance, 0.5 * variance)
@@ -226,7 +226,7 @@ def fit_kernel(
     root = np.linalg.cholesky(part / scale[:, None] / scale + 1e-6 * np.eye(len(told))).T
     found, _ = nnls(root, np.linalg.solve(root.T, products[told].sum(axis=1) / scale))
     shape = np.zeros(3)
-    shape[told] = found / scale / n_channels
+    shape[told] = found / scale / n_series
     if not shape.any():
         shape = np.array([1.0, 0.0, 0.0])
     shape = shape / (shape @ gram[0] / gram[0, 0])  # kappa is 1 on average over pairs

@@ -12,16 +12,17 @@ from braindive.dive.timeline import Timeline, evenly
 from braindive.prediction.course import Course
 from braindive.prediction.deviations import Deviations, overlap, solve_scores
 from braindive.prediction.kernel import Kernel, Moments, fit_kernel
-from braindive.prediction.personal import PersonalModel, alike, learn_beliefs
+from braindive.prediction.personal import PersonalModel, alike, learn_shrinkage
 from braindive.values.protocol import Block, Found, Products, Step
 
-# People who tell how deviations persist: of more, variances hardly become better known.
+# People from whom it is learnt how deviations persist: a choice that bounds the cost.
 _ENOUGH_SUBJECTS = 200
-# Most spatial components, and people needed for each.
+# Most spatial components, and people needed for each. Choices.
 _MOST_COMPONENTS = 10
 _SUBJECTS_PER_COMPONENT = 10
 # Values in the sample of vertices from which components are told apart, and in the part of it
-# from which beliefs are learnt; and the fewest and most vertices in the latter.
+# from which shrinkage is learnt; and the fewest and most vertices in the latter. Choices
+# that bound memory and cost.
 _SAMPLE = 2**22
 _PART = 2**19
 _VERTICES = (200, 2000)
@@ -71,8 +72,8 @@ def learn_personal(
     course : Course
         Of all its visits in canonical order, as seen from all but each subject's last visit.
     """
-    own, visits = timeline.select(_witnesses(timeline))
-    rates, sample = _glance(measurements, timeline, visits)
+    own, visits = timeline.select(_learning_subjects(timeline))
+    rates, sample = _sample_vertices(measurements, timeline, visits)
     centres = course.columns(np.zeros((3, 1, 1))).mean(axis=1, keepdims=True)
     model = PersonalModel(
         measurements.means,
@@ -98,19 +99,21 @@ def _learn_kernels(
     timeline: Timeline,
     course: Course,
 ) -> PersonalModel:
-    """Learn how deviations persist and what to believe, from the visits of some people."""
+    """Learn how deviations persist and how far to shrink the course, from some people's visits."""
     n_visits = measurements.n_visits
     shares = measurements.counts / n_visits
 
-    # First beliefs from few vertices, each by itself.
+    # First shrinkage factors from few vertices, each by itself.
     part = sample.thinned(int(np.clip(_PART // n_visits, *_VERTICES)))
     for _ in range(2):
         rest = (part.values - model.fixed(course) @ loadings[part.vertices].T) * part.observed
         moments = Moments.of(timeline, course.since, rest)
         kernel = fit_kernel(timeline, course.since, moments, shares[part.vertices])
-        model = _believe(replace(model, vertex_kernel=kernel), timeline, course, part, loadings)
+        model = _learn_shrinkage(
+            replace(model, vertex_kernel=kernel), timeline, course, part, loadings
+        )
 
-    turn, kernel = _persons(model, sample, loadings, timeline, course)
+    turn, kernel = _personal_components(model, sample, loadings, timeline, course)
     deviations = Deviations(measurements, model.means, model.fixed(course), loadings)
     components, scores = _components(deviations, turn)
     model = replace(model, components=components, component_kernel=kernel)
@@ -122,13 +125,13 @@ def _learn_kernels(
     thin = replace(model, vertex_kernel=kernel.at(part.vertices))
     # Scores of the values themselves, and of each column of the course.
     columns = course.columns(model.centres) @ (loadings.T @ components)
-    own = scores + np.tensordot(model.beliefs, columns, axes=1)
+    own = scores + np.tensordot(model.shrinkage, columns, axes=1)
     series = np.concatenate([own[None], columns])
-    thin = _believe(thin, timeline, course, part, loadings, series)
-    return replace(model, vertex_kernel=kernel, beliefs=thin.beliefs, inflation=thin.inflation)
+    thin = _learn_shrinkage(thin, timeline, course, part, loadings, series)
+    return replace(model, vertex_kernel=kernel, shrinkage=thin.shrinkage, inflation=thin.inflation)
 
 
-def _witnesses(timeline: Timeline) -> IntArray:
+def _learning_subjects(timeline: Timeline) -> IntArray:
     """Enough people, evenly spread; those who came back before those seen once."""
     came_back = timeline.n_visits_of_subject > 1
     chosen = evenly(np.flatnonzero(came_back), _ENOUGH_SUBJECTS)
@@ -163,7 +166,9 @@ class _Look(Step):
         return (block.along(self.times[None])[0], values), ()
 
 
-def _glance(measurements: Products, timeline: Timeline, visits: IntArray) -> tuple[Array, Sample]:
+def _sample_vertices(
+    measurements: Products, timeline: Timeline, visits: IntArray
+) -> tuple[Array, Sample]:
     """Mean rate of change of every vertex, and a sample of vertices at some of the visits."""
     n_vertices = measurements.n_vertices
     shares = measurements.counts / measurements.n_visits
@@ -176,13 +181,13 @@ def _glance(measurements: Products, timeline: Timeline, visits: IntArray) -> tup
     return changes / power, sample
 
 
-def _persons(
+def _personal_components(
     model: PersonalModel, sample: Sample, loadings: Array, timeline: Timeline, course: Course
 ) -> tuple[Array, Kernel]:
     """Combinations of visits whose mean deviations are spatial components, and how these persist.
 
     The variances come from people who had no part in finding the components: two halves judge
-    each other's, so that noise that happens to look like a component is not believed.
+    each other's, so that noise that happens to look like a component is not trusted.
 
     Returns
     -------
@@ -287,7 +292,7 @@ class _SumProducts:
         return (moments.products, moments.squares), ()
 
 
-def _believe(
+def _learn_shrinkage(
     model: PersonalModel,
     timeline: Timeline,
     course: Course,
@@ -295,7 +300,7 @@ def _believe(
     loadings: Array,
     series: Array | None = None,
 ) -> PersonalModel:
-    """Learn beliefs and the inflation of variances by predicting each subject's last visit.
+    """Learn shrinkage and the inflation of variances by predicting each subject's last visit.
 
     Parameters
     ----------
@@ -320,13 +325,13 @@ def _believe(
         seen, rest = sample.observed[past], paths[:, past]
         if series is not None:
             rest = rest - series[:, past] @ parts.T
-        outlook = model.vertex_kernel.outlook(*times)
-        expected, left = model.vertex_kernel.expect(outlook, rest * seen, seen)
+        conditional = model.vertex_kernel.conditional(*times)
+        expected, left = model.vertex_kernel.expect(conditional, rest * seen, seen)
         variance = left + model.vertex_kernel.noise
         if series is not None:
-            shared, doubt = wide.expect(wide.outlook(*times), series[:, past])
+            shared, unknown = wide.expect(wide.conditional(*times), series[:, past])
             expected = expected + shared @ parts.T
-            variance = variance + (doubt + wide.noise) @ (parts**2).T
+            variance = variance + (unknown + wide.noise) @ (parts**2).T
         kept = sample.observed[final]
         new = (paths[:, final] - expected)[:, kept]
         innovations.append(new[0])
@@ -335,7 +340,7 @@ def _believe(
     if len(returned) < 3:
         return model
     innovation, by = np.concatenate(innovations), np.concatenate(regressors, axis=1)
-    beliefs = learn_beliefs(innovation, by)
-    left = innovation - beliefs @ by
+    shrinkage = learn_shrinkage(innovation, by)
+    left = innovation - shrinkage @ by
     inflation = float(np.mean(left**2) / np.mean(np.concatenate(variances)))
-    return replace(model, beliefs=beliefs, inflation=inflation)
+    return replace(model, shrinkage=shrinkage, inflation=inflation)

@@ -1,4 +1,4 @@
-"""The person's own level, slope and drift at every vertex, and how far to believe the course.
+"""The person's own level, slope and drift at every vertex, and how far the course is shrunk.
 
 A measurement is its vertex's mean, plus the course of the disease as far as it has proved right,
 plus what is the person's own. The last is expected from the person's earlier visits by empirical
@@ -18,7 +18,7 @@ from braindive.arrays import Array, IntArray
 from braindive.dive.timeline import Timeline
 from braindive.prediction.course import Course
 from braindive.prediction.deviations import Deviations
-from braindive.prediction.kernel import Kernel, Outlook
+from braindive.prediction.kernel import Conditional, Kernel
 from braindive.values.protocol import Block, Found, Products
 
 
@@ -32,9 +32,9 @@ class PersonalModel:
         Mean of every vertex, and its mean change per internal time.
     centres : (3, 1, n_clusters + 1)
         Means of the course's columns over the training visits.
-    beliefs : (3,)
-        How far to believe the level that goes with a stage, the curves' change, and the vertices'
-        own mean change.
+    shrinkage : (3,)
+        Shrinkage in [0, 1] of the level that goes with a stage, of the curves' change, and of the
+        vertices' own mean change.
     components : (n_vertices, n_components)
         Orthonormal spatial components of people's deviations.
     vertex_kernel, component_kernel : Kernel
@@ -46,7 +46,7 @@ class PersonalModel:
     means: Array
     rates: Array
     centres: Array
-    beliefs: Array
+    shrinkage: Array
     components: Array
     vertex_kernel: Kernel
     component_kernel: Kernel
@@ -54,7 +54,7 @@ class PersonalModel:
 
     def fixed(self, course: Course) -> Array:
         """Columns to be multiplied with (responsibilities, rates) of the vertices, (n, K + 1)."""
-        return np.tensordot(self.beliefs, course.columns(self.centres), axes=1)
+        return np.tensordot(self.shrinkage, course.columns(self.centres), axes=1)
 
     def predict(
         self,
@@ -98,9 +98,9 @@ class PersonalModel:
         wide, groups = self.component_kernel, []
         for wanted, rows in alike(timeline, future.subject_of_visit):
             times = past.since[rows], future.since[wanted]
-            outlook = self.vertex_kernel.outlook(*times)
-            shared, doubt = wide.expect(wide.outlook(*times), scores[rows])
-            groups.append(Group(_as_slice(wanted), rows, outlook, shared, doubt + wide.noise))
+            conditional = self.vertex_kernel.conditional(*times)
+            shared, unknown = wide.expect(wide.conditional(*times), scores[rows])
+            groups.append(Group(_as_slice(wanted), rows, conditional, shared, unknown + wide.noise))
         step = Predict(
             groups,
             self.fixed(future),
@@ -123,7 +123,7 @@ class Group:
         Which of the visits to predict.
     rows : (n_group, n_history)
         Visits of their subjects in the history.
-    outlook : Outlook
+    conditional : Conditional
         From these to the visits to predict, for the vertices' kernel.
     shared : (n_group, n_components)
         Expected scores on the components.
@@ -133,7 +133,7 @@ class Group:
 
     wanted: IntArray | slice
     rows: IntArray
-    outlook: Outlook
+    conditional: Conditional
     shared: Array
     variance: Array
 
@@ -174,7 +174,7 @@ class Predict:
             wanted, rows = group.wanted, group.rows
             seen = None if block.observed is None else block.observed[rows]
             person, left = kernel.expect(
-                group.outlook, _take(residuals, rows), seen, variances is not None
+                group.conditional, _take(residuals, rows), seen, variances is not None
             )
             course = np.column_stack([np.ones(len(rows)), self.course[wanted], group.shared])
             person *= dtype.type(unit.scale)
@@ -224,8 +224,8 @@ def alike(timeline: Timeline, targets: IntArray) -> Iterator[tuple[IntArray, Int
         yield wanted, timeline.starts[targets[wanted]][:, None] + np.arange(count)
 
 
-def learn_beliefs(innovations: Array, regressors: Array) -> Array:
-    """Beliefs in [0, 1] that leave the least squared error.
+def learn_shrinkage(innovations: Array, regressors: Array) -> Array:
+    """Shrinkage factors in [0, 1] that leave the least squared error.
 
     Parameters
     ----------
