@@ -296,3 +296,12 @@ def test_cluster_without_workers_is_refused():
         pytest.raises(ClusterError, match="no worker"),
     ):
         bd.DIVE(2).fit(bd.simulate_cohort(10, 3, 30, random_state=0).cohort, client=client)
+
+
+def test_a_cluster_in_this_very_process_does_not_wait_for_itself(simulation):
+    with (
+        LocalCluster(n_workers=2, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        fitted = bd.DIVE(3, random_state=0).fit(simulation.cohort, client=client)
+    assert_same_fit(fitted, bd.DIVE(3, random_state=0).fit(simulation.cohort))

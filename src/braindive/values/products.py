@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from functools import cached_property
-from typing import Any, ClassVar, Self
+from collections.abc import Callable
+from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 import numpy as np
 
@@ -32,6 +32,35 @@ from braindive.values.protocol import (
 
 # In which values are summarised before their standard unit is known: their own.
 AS_THEY_ARE = Unit(0.0, 1.0)
+
+
+T = TypeVar("T")
+
+
+class kept_without_lock(Generic[T]):  # noqa: N801
+    """Like `functools.cached_property`, which before Python 3.12 has one lock for all instances.
+
+    Products on a cluster in this very process would hold it while their parts wait for it.
+    """
+
+    def __init__(self, function: Callable[[Any], T]) -> None:
+        self._function, self.__doc__ = function, function.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+
+    def __get__(self, instance: object | None, owner: type) -> Self | T:
+        if instance is None:
+            return self
+        value = self._function(instance)
+        instance.__dict__[self._name] = value
+        return value
 
 
 class BlockProducts(ABC):
@@ -90,18 +119,18 @@ class BlockProducts(ABC):
         """Run a step over all vertices; see `Products.run`."""
         return self.run_step(step, self.unit, own)
 
-    @cached_property
+    @kept_without_lock
     def summary(self) -> Summary:
         """Count, mean and sum of squared deviations of each vertex, in the unit of the values."""
         (counts, means, energies), _ = self.run_step(Summarise(), AS_THEY_ARE, ())
         return counts, means, energies
 
-    @cached_property
+    @kept_without_lock
     def unit(self) -> Unit:
         """Standard unit of the values: standard values are (V - offset) / scale."""
         return self._unit if self._unit is not None else Unit.of(*self.summary)
 
-    @cached_property
+    @kept_without_lock
     def counts(self) -> Array:
         """Number of observed visits of each vertex, or the sum of their weights."""
         if self.missing:
@@ -109,13 +138,13 @@ class BlockProducts(ABC):
         total = self.n_visits if self.weights is None else self.weights.sum()
         return np.full(self.n_vertices, float(total))
 
-    @cached_property
+    @kept_without_lock
     def means(self) -> Array:
         """Mean of each vertex over its observed visits, in standard units."""
         counts, means, _ = self.summary
         return self.unit.standard_means(counts, means)
 
-    @cached_property
+    @kept_without_lock
     def energies(self) -> Array:
         """Sum of squared deviations of each vertex from its mean, in standard units."""
         return self.summary[2] / self.unit.scale**2
