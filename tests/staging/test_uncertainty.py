@@ -333,9 +333,9 @@ def test_leap_reaches_the_limit_of_updates_that_slow_down():
             move[:, None] * limit * move, 0.1 * move[:, None] * limit * move, np.ones(2)
         )
 
-    leapt, furthest = marginal._leap(after(0), after(1), after(2), 16.0)
+    leapt, furthest = marginal._extrapolate(after(0), after(1), after(2), 16.0)
     np.testing.assert_allclose(leapt.within, limit, rtol=1e-6)
     np.testing.assert_allclose(leapt.between, 0.1 * limit, rtol=1e-6)
-    short, further = marginal._leap(after(0), after(1), after(2), 2.0)
+    short, further = marginal._extrapolate(after(0), after(1), after(2), 2.0)
     assert (furthest, further) == (16.0, 8.0)
     assert np.linalg.norm(short.within - limit) < np.linalg.norm(after(2).within - limit)
