@@ -1,4 +1,4 @@
-"""What stages, errors and offsets cost beside the fit that they rest on.
+"""What stages, errors and predictions cost beside the fit that they rest on.
 
     python benchmarks/aftermath.py
     python benchmarks/aftermath.py --subjects 454 --vertices 163842 --many 10000 --repeats 3
@@ -64,11 +64,12 @@ def note(steps: Steps, name: str, step: Callable[[], Any]) -> Any:
 def follow(steps: Steps, cohort: bd.Cohort, offsets: bool) -> None:
     """Fit a cohort and do what comes after."""
     early, late = cohort.first_visits(3), cohort.later_visits(3)
-    model = note(steps, "fit", lambda: bd.DIVE(3, random_state=0).fit(cohort))
-    note(steps, "learn how to stage", lambda: model.stage_trajectories_)
+    model = note(steps, "fit", lambda: bd.DIVE(3, personal=False, random_state=0).fit(cohort))
     note(steps, "stages and standard errors", lambda: model.stage(cohort))
     if offsets:
-        note(steps, "learn offsets", lambda: model.personal_)
+        model = note(
+            steps, "fit that learns how to predict", lambda: bd.DIVE(3, random_state=0).fit(cohort)
+        )
         note(steps, "predict a visit of everybody", lambda: model.predict(late, history=early))
 
 

@@ -117,9 +117,12 @@ def _measure(
 def fit_dive(
     cohort: bd.Cohort, n_clusters: int, options: dict[str, Any]
 ) -> tuple[Fit, Responsibilities]:
-    """DIVE; its passes over the values include those of starts that were given up."""
+    """DIVE, without learning how to predict unless the options say so.
+
+    Its passes over the values include those of starts that were given up.
+    """
     ends: list[float] = []
-    model = bd.DIVE(n_clusters, random_state=0, **options)
+    model = bd.DIVE(n_clusters, random_state=0, **{"personal": False, **options})
     model.fit(cohort, callback=lambda progress: ends.append(time.perf_counter()))
     found = Fit(
         model.n_iter_,

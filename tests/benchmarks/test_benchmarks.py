@@ -11,7 +11,11 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 # Every headline of the page, with the first column of its tables.
 TABLES = {
-    "A cohort of the size of ADNI": ["without spatial field", "with estimated spatial field"],
+    "A cohort of the size of ADNI": [
+        "without spatial field",
+        "with estimated spatial field",
+        "without spatial field, and how to predict",
+    ],
     "How time grows": [
         "162 vertices",
         "642 vertices",
@@ -70,6 +74,10 @@ def test_costs_after_a_fit_are_set_beside_it():
     sizes = ["--vertices", "60", "--few-vertices", "40", "--repeats", "1"]
     done = subprocess.run([*command, *sizes], check=True, capture_output=True, text=True)
     rows = [line.split("|")[1].strip() for line in done.stdout.splitlines() if line]
-    common = ["fit", "learn how to stage", "stages and standard errors"]
-    assert rows[2:7] == [*common, "learn offsets", "predict a visit of everybody"]
-    assert rows[9:] == common
+    common = ["fit", "stages and standard errors"]
+    assert rows[2:6] == [
+        *common,
+        "fit that learns how to predict",
+        "predict a visit of everybody",
+    ]
+    assert rows[8:] == common
