@@ -12,12 +12,14 @@ import numpy as np
 from scipy import stats
 
 from braindive.arrays import Array, BoolArray
+from braindive.cohort import Cohort
 from braindive.dive.em import log_densities
 from braindive.dive.field import expectation
 from braindive.estimator import DIVE
+from braindive.evaluation.folds import Ids, split_subjects
 from braindive.evaluation.groups import PARAMETERS, compare_groups, subject_parameters
 from braindive.evaluation.matching import match_clusters
-from braindive.evaluation.selection import judge_candidate
+from braindive.evaluation.selection import candidate_row, fit_without
 from braindive.simulation import Simulation, simulate_cohort
 from braindive.values.backends import open_products
 
@@ -107,6 +109,36 @@ def contiguous_areas(
     )
     model = DIVE(5, spatial=spatial, personal=False, random_state=seed).fit(simulation.cohort)
     return [recovery(simulation, model) | {"strength": model.spatial_strength_}]
+
+
+def judge_candidate(cohort: Cohort, model: DIVE, n_halvings: int, seed: int) -> dict[str, Any]:
+    """Judge one number of clusters with as few fits as can be, for work that is done in pieces.
+
+    Each half of the subjects is fitted, judged by how it fits the other half, and its
+    parcellation compared with that of the other half.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        Measurements.
+    model : DIVE
+        With the number of clusters.
+    n_halvings : int
+        Times the subjects are split into two random halves.
+    seed : int
+        Of the halves.
+
+    Returns
+    -------
+    dict
+        A row for `selection_table`.
+    """
+    halves: list[Ids] = []
+    for repeat in range(n_halvings):
+        halves += split_subjects(cohort, 2, seed + repeat)
+    whole = fit_without(model, cohort, [], False)
+    parts = [fit_without(model, cohort, half, True) for half in halves]
+    return candidate_row(whole, parts, parts)
 
 
 def more_clusters(

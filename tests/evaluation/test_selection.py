@@ -3,14 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import adjusted_rand_score
 
 import braindive as bd
-from braindive.evaluation.folds import split_subjects
 from braindive.evaluation.selection import (
-    judge_candidate,
     recommend_n_clusters,
-    selection_table,
 )
 
 # Which way the disease runs is not clear in every half of a small cohort; nothing here hangs on it.
@@ -92,35 +88,6 @@ def test_one_cluster_is_recommended_where_more_add_nothing(rng):
         1,
         "1 cluster has the lowest BIC: nothing says that vertices differ in their course.",
     )
-
-
-def test_pieces_of_the_work_give_the_table_of_the_whole(clear_cohort):
-    model = bd.DIVE(2, n_init=1, tol=1e-2, random_state=0)
-    row = judge_candidate(clear_cohort, model, n_halvings=2, seed=5)
-    fits = []
-    for seed in (5, 6):
-        halves = split_subjects(clear_cohort, 2, seed)
-        fits.append(
-            [
-                bd.DIVE(2, n_init=1, tol=1e-2, random_state=0).fit(
-                    clear_cohort.select(subjects=list(half))
-                )
-                for half in halves
-            ]
-        )
-    rand = [adjusted_rand_score(one.labels_, other.labels_) for one, other in fits]
-    assert row["rand"] == pytest.approx(np.mean(rand))
-    one, other = fits[0]
-    first, second = split_subjects(clear_cohort, 2, 5)
-    # Without the first half: fitted on the second and judged on the first.
-    judged = [
-        other.score(clear_cohort.select(subjects=list(first))),
-        one.score(clear_cohort.select(subjects=list(second))),
-    ]
-    assert row["held_out_folds"][:2] == pytest.approx(judged)
-    table = selection_table({2: row})
-    assert table.loc[2, "held_out"] == pytest.approx(np.mean(row["held_out_folds"]))
-    assert "held_out_folds" not in table
 
 
 def test_the_number_of_workers_does_not_change_the_table(clear_cohort, table):

@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from sklearn.metrics import adjusted_rand_score
 
 import braindive as bd
 from adni import adni_fold, adni_like_cohort
+from braindive.evaluation.folds import split_subjects
 from braindive.evaluation.selection import selection_table
 from braindive.simulation.cognition import TESTS
 from cache import run_cached
@@ -17,6 +19,7 @@ from experiments import (
     contiguous_areas,
     fewer_subjects,
     group_test,
+    judge_candidate,
     more_clusters,
     recovery,
 )
@@ -151,3 +154,46 @@ def test_the_number_of_workers_does_not_change_the_group_test(tmp_path):
 def test_a_simulated_cohort_without_an_effect_shows_none():
     rows = pd.DataFrame(group_test(0.0, seed=0, n_subjects=40, n_vertices=40))
     assert (rows["p_value"] > 0.01).all()
+
+
+@pytest.fixture(scope="module")
+def clear_cohort():
+    """Two clusters that nobody could mistake."""
+    return bd.simulate_cohort(
+        n_subjects=40,
+        n_vertices=60,
+        midpoints=(-10, 12),
+        noise=0.3,
+        midpoint_variation=1.0,
+        control_share=0.3,
+        random_state=0,
+    ).cohort
+
+
+def test_pieces_of_the_work_give_the_table_of_the_whole(clear_cohort):
+    model = bd.DIVE(2, n_init=1, tol=1e-2, random_state=0)
+    row = judge_candidate(clear_cohort, model, n_halvings=2, seed=5)
+    fits = []
+    for seed in (5, 6):
+        halves = split_subjects(clear_cohort, 2, seed)
+        fits.append(
+            [
+                bd.DIVE(2, n_init=1, tol=1e-2, random_state=0).fit(
+                    clear_cohort.select(subjects=list(half))
+                )
+                for half in halves
+            ]
+        )
+    rand = [adjusted_rand_score(one.labels_, other.labels_) for one, other in fits]
+    assert row["rand"] == pytest.approx(np.mean(rand))
+    one, other = fits[0]
+    first, second = split_subjects(clear_cohort, 2, 5)
+    # Without the first half: fitted on the second and judged on the first.
+    judged = [
+        other.score(clear_cohort.select(subjects=list(first))),
+        one.score(clear_cohort.select(subjects=list(second))),
+    ]
+    assert row["held_out_folds"][:2] == pytest.approx(judged)
+    table = selection_table({2: row})
+    assert table.loc[2, "held_out"] == pytest.approx(np.mean(row["held_out_folds"]))
+    assert "held_out_folds" not in table

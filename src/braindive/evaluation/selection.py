@@ -103,42 +103,12 @@ def select_n_clusters(
         tasks.append((candidate, cohort, [], False))
         tasks += [(candidate, cohort, fold, True) for fold in folds]
         tasks += [(candidate, cohort, half, False) for half in halves]
-    fits = run_tasks(_fit_without, tasks, n_jobs, progress)
+    fits = run_tasks(fit_without, tasks, n_jobs, progress)
     rows = {}
     for place, number in enumerate(numbers):
         whole, *parts = fits[place * per_candidate : (place + 1) * per_candidate]
-        rows[number] = _row(whole, parts[: len(folds)], parts[len(folds) :])
+        rows[number] = candidate_row(whole, parts[: len(folds)], parts[len(folds) :])
     return selection_table(rows)
-
-
-def judge_candidate(cohort: Cohort, model: DIVE, n_halvings: int, seed: int) -> dict[str, Any]:
-    """Judge one number of clusters with as few fits as can be, for work that is done in pieces.
-
-    Each half of the subjects is fitted, judged by how it fits the other half, and its
-    parcellation compared with that of the other half.
-
-    Parameters
-    ----------
-    cohort : Cohort
-        Measurements.
-    model : DIVE
-        With the number of clusters.
-    n_halvings : int
-        Times the subjects are split into two random halves.
-    seed : int
-        Of the halves.
-
-    Returns
-    -------
-    dict
-        A row for `selection_table`.
-    """
-    halves: list[Ids] = []
-    for repeat in range(n_halvings):
-        halves += split_subjects(cohort, 2, seed + repeat)
-    whole = _fit_without(model, cohort, [], False)
-    parts = [_fit_without(model, cohort, half, True) for half in halves]
-    return _row(whole, parts, parts)
 
 
 def selection_table(rows: Mapping[int, Mapping[str, Any]]) -> pd.DataFrame:
@@ -218,7 +188,7 @@ def recommend_n_clusters(table: pd.DataFrame) -> Recommendation:
     return Recommendation(chosen, f"{reason[0].upper()}{reason[1:]}.")
 
 
-class _Fit(NamedTuple):
+class CandidateFit(NamedTuple):
     """What is kept of one fit."""
 
     n_clusters: int
@@ -230,13 +200,15 @@ class _Fit(NamedTuple):
     held_out: float
 
 
-def _fit_without(model: DIVE, cohort: Cohort, subjects: Ids | list[Any], judge: bool) -> _Fit:
+def fit_without(
+    model: DIVE, cohort: Cohort, subjects: Ids | list[Any], judge: bool
+) -> CandidateFit:
     """Fit without some subjects and, if asked, judge the fit on them."""
     out = set(subjects)
     left_out = np.array([subject in out for subject in cohort.subjects])
     fitted = clone(model).set_params(personal=False).fit(cohort.select(visits=~left_out))
     held_out = fitted.score(cohort.select(visits=left_out)) if judge else np.nan
-    return _Fit(
+    return CandidateFit(
         model.n_clusters,
         fitted.labels_,
         fitted.log_likelihood_,
@@ -247,7 +219,9 @@ def _fit_without(model: DIVE, cohort: Cohort, subjects: Ids | list[Any], judge: 
     )
 
 
-def _row(whole: _Fit, folds: list[_Fit], halves: list[_Fit]) -> dict[str, Any]:
+def candidate_row(
+    whole: CandidateFit, folds: list[CandidateFit], halves: list[CandidateFit]
+) -> dict[str, Any]:
     """A row of the table; the halves come in pairs."""
     row: dict[str, Any] = {
         "aic": whole.aic,

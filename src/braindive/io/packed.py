@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -126,7 +126,7 @@ def open_packed(path: PathLike) -> Cohort:
         described: Any = group.attrs.asdict()
         values = group["values"]
         table = typed_table(pd.DataFrame(described["table"]))
-        space = _read_space(cast(zarr.Group, group["space"])) if "space" in group else None
+        space = _read_space(group["space"]) if "space" in group else None
         return Cohort(
             values,  # type: ignore[arg-type]
             subjects=described["subjects"],
@@ -247,7 +247,9 @@ def _write_space(group: zarr.Group, space: Space) -> None:
             group.create_array(name, data=np.asarray(array, order="C"))
 
 
-def _read_space(group: zarr.Group) -> Space:
+def _read_space(group: object) -> Space:
+    if not isinstance(group, zarr.Group):
+        raise KeyError("space")
     arrays: dict[str, Any] = {name: np.array(text) for name, text in group.attrs.asdict().items()}
     for name, array in group.arrays():
         arrays[name] = np.asarray(array[...])
