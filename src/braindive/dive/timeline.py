@@ -87,9 +87,13 @@ class Timeline:
         return Timeline(own, self.times[rows], self.centres[subjects], self.unit), rows
 
     def scores(self, speeds: Array, shifts: Array) -> Array:
-        """Disease progression score of every visit (equation: s_ij = alpha_i t_ij + beta_i)."""
-        return speeds[self.subject_of_visit] * self.times + shifts[self.subject_of_visit]
+        """Disease progression score of every visit (equation: s_ij = alpha_i t_ij + beta_i).
 
-    def by_subject(self, x: Array) -> Array:
-        """Sum over the visits of each subject, along the first axis."""
-        return np.add.reduceat(x, self.starts, axis=0)
+        From (..., n_subjects) to (..., n_visits).
+        """
+        of_visit = self.subject_of_visit
+        return speeds[..., of_visit] * self.times + shifts[..., of_visit]
+
+    def by_subject(self, x: Array, axis: int = 0) -> Array:
+        """Sum over the visits of each subject, along the first axis or another."""
+        return np.add.reduceat(x, self.starts, axis=axis)

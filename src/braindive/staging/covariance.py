@@ -127,29 +127,34 @@ class CorrelatedStageProblem:
         return np.linalg.solve(np.eye(len(between)) + between @ self.totals, between)
 
     def weigh(self, x: Array) -> Array:
-        """P_ij x_ij for rows x (n_visits, K)."""
+        """P_ij x_ij for rows x (..., n_visits, K)."""
         if len(self.precisions) == 1:
             return x @ self.precisions[0]
-        return np.einsum("nkl,nl->nk", self.precisions, x)
+        return np.einsum("nkl,...nl->...nk", self.precisions, x)
+
+    def curves(self, scores: Array) -> Array:
+        """f_nk at scores: (..., n_visits) to (..., n_visits, K)."""
+        flat = self.trajectories.evaluate(scores.ravel())
+        return flat.reshape(*scores.shape, flat.shape[1])
 
     def residuals(self, speeds: Array, shifts: Array) -> Array:
-        """m_nk - f_nk."""
-        return self.pooled.means - self.trajectories.evaluate(self.timeline.scores(speeds, shifts))
+        """m_nk - f_nk, (..., n_visits, K) for stages (..., n_subjects)."""
+        return self.pooled.means - self.curves(self.timeline.scores(speeds, shifts))
 
     def misfit(self, speeds: Array, shifts: Array) -> Array:
-        """Squared Mahalanobis length of the residuals of each subject.
+        """Squared Mahalanobis length of the residuals of each subject, (..., n_subjects).
 
         r' Sigma_i^-1 r, by Woodbury: sum_j r' P r - (sum_j P r)' (B^-1 + sum_j P)^-1 (sum_j P r).
         """
         residuals = self.residuals(speeds, shifts)
         weighed = self.weigh(residuals)
-        total = self.timeline.by_subject(weighed)
-        squares = self.timeline.by_subject(row_products(residuals, weighed))
-        intercepts = np.einsum("ikl,il->ik", self.intercept_covariances, total)
+        total = self.timeline.by_subject(weighed, axis=-2)
+        squares = self.timeline.by_subject(row_products(residuals, weighed), axis=-1)
+        intercepts = np.einsum("ikl,...il->...ik", self.intercept_covariances, total)
         return np.asarray(squares - row_products(intercepts, total))
 
     def loss(self, speeds: Array, shifts: Array) -> Array:
-        """Negative log-posterior of every subject up to a constant, (n_subjects,)."""
+        """Negative log-posterior of every subject up to a constant, (..., n_subjects)."""
         log_prior = self.speed_prior.log_density(speeds) + self.shift_prior.log_density(shifts)
         return np.asarray(0.5 * self.misfit(speeds, shifts) - log_prior)
 
@@ -182,14 +187,14 @@ class CorrelatedStageProblem:
         return gradient, hessian
 
     def expected_intercepts(self, residuals: Array) -> Array:
-        """Expected u_i of each subject given the residuals, (n_subjects, K)."""
-        total = self.timeline.by_subject(self.weigh(residuals))
-        return np.einsum("ikl,il->ik", self.intercept_covariances, total)
+        """Expected u_i of each subject given the residuals, (..., n_subjects, K)."""
+        total = self.timeline.by_subject(self.weigh(residuals), axis=-2)
+        return np.einsum("ikl,...il->...ik", self.intercept_covariances, total)
 
 
 def row_products(one: Array, other: Array) -> Array:
-    """Products summed over the second axis."""
-    return np.asarray(np.einsum("nk,nk->n", one, other))
+    """Products summed over the last axis."""
+    return np.asarray(np.einsum("...k,...k->...", one, other))
 
 
 def is_unlike(

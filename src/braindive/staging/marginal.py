@@ -8,6 +8,7 @@ and curves, the population's stages and the covariance of residuals are refitted
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,6 +27,9 @@ from braindive.staging.covariance import CorrelatedStageProblem, Covariance
 _ALONG_SHIFT = np.linspace(-3.6, 3.6, 9)
 _ALONG_SPEED = np.sqrt(3.0) * np.array([-1.0, 0.0, 1.0])
 _SPEED_WEIGHTS = np.array([1.0, 4.0, 1.0]) / 6
+# Visits times points of the integral that are worked on at once, so that arrays stay in the cache:
+# a choice.
+_ROWS_AT_ONCE = 2**14
 # Bins of the score in which measurements are gathered for the curves' update: a choice, far finer
 # than any curve bends, that makes the update independent of the number of subjects.
 _BINS = 400
@@ -101,20 +105,25 @@ def integrate(problem: CorrelatedStageProblem, speeds: Array, shifts: Array) -> 
     shift_sd = np.sqrt(precision[:, 0, 0] / np.maximum(determinant, 1e-300))
     speed_slope = -precision[:, 0, 1] / precision[:, 0, 0]
     speed_sd = 1 / np.sqrt(precision[:, 0, 0])
-    points = []
-    for along_shift in _ALONG_SHIFT:
-        for along_speed, weight in zip(_ALONG_SPEED, _SPEED_WEIGHTS, strict=True):
-            away = along_shift * shift_sd
-            log_speed = np.log(speeds) + np.clip(
-                speed_slope * away + along_speed * speed_sd, -3.0, 3.0
-            )
-            at = np.exp(log_speed), shifts + away
-            # The integral runs over log speed, which adds log speed to the log-density.
-            height = np.log(weight) + 0.5 * along_speed**2 + log_speed - problem.loss(*at)
-            points.append((*at, height))
-    all_speeds, all_shifts, heights = (np.stack(part) for part in zip(*points, strict=True))
+    along_shift = np.repeat(_ALONG_SHIFT, len(_ALONG_SPEED))[:, None]
+    along_speed = np.tile(_ALONG_SPEED, len(_ALONG_SHIFT))[:, None]
+    away = along_shift * shift_sd
+    log_speeds = np.log(speeds) + np.clip(speed_slope * away + along_speed * speed_sd, -3.0, 3.0)
+    all_speeds, all_shifts = np.exp(log_speeds), shifts + away
+    # The integral runs over log speed, which adds log speed to the log-density.
+    heights = np.log(np.tile(_SPEED_WEIGHTS, len(_ALONG_SHIFT)))[:, None] + 0.5 * along_speed**2
+    heights = heights + log_speeds
+    for some in _in_groups(len(heights), problem.timeline):
+        heights[some] -= problem.loss(all_speeds[some], all_shifts[some])
     weights = np.exp(heights - heights.max(axis=0))
     return StagePosterior(problem.timeline, all_speeds, all_shifts, weights / weights.sum(axis=0))
+
+
+def _in_groups(n_points: int, timeline: Timeline) -> Iterator[slice]:
+    """Points in groups that are worked on at once: all of them where subjects are few."""
+    size = max(1, _ROWS_AT_ONCE // len(timeline.times))
+    for start in range(0, n_points, size):
+        yield slice(start, start + size)
 
 
 def refine(
@@ -268,29 +277,29 @@ def _update(
     own = np.einsum("nkk->nk", precisions)
     seen = (pooled.weights > 0).astype(float)
 
-    all_scores = np.stack(
-        [timeline.scores(*at) for at in zip(posterior.speeds, posterior.shifts, strict=True)]
-    )
+    all_scores = timeline.scores(posterior.speeds, posterior.shifts)
     lowest = float(all_scores.min())
     per_bin = max(float(all_scores.max()) - lowest, 1e-300) * (1 + 1e-9) / _BINS
     gathered = np.zeros((_BINS, 1 + 2 * n_clusters))
     within = np.zeros((n_clusters, n_clusters))
     between = np.zeros((n_clusters, n_clusters))
-    for weights, scores in zip(posterior.weights, all_scores, strict=True):
-        curves = problem.trajectories.evaluate(scores)
+    for some in _in_groups(len(all_scores), timeline):
+        scores, weights = all_scores[some], posterior.weights[some]
+        curves = problem.curves(scores)
         residuals = (pooled.means - curves) * seen
-        levels = problem.expected_intercepts(residuals)
-        errors = (residuals - levels[of_visit]) * seen
-        share = weights[of_visit]
-        within += (share[:, None] * errors).T @ errors
-        between += (weights[:, None] * levels).T @ levels
+        intercepts = problem.expected_intercepts(residuals)
+        errors = (residuals - intercepts[:, of_visit]) * seen
+        share = weights[:, of_visit]
+        within += np.tensordot(share[..., None] * errors, errors, axes=((0, 1), (0, 1)))
+        between += np.tensordot(weights[..., None] * intercepts, intercepts, ((0, 1), (0, 1)))
         # What the other clusters' residuals say of this one's: sum_l P_kl r_l / P_kk.
         target = curves + problem.weigh(errors) / own
-        weight = share[:, None] * own * seen
-        bins = ((scores - lowest) / per_bin).astype(int)
-        columns = [scores * weight[:, 0], *weight.T, *(weight * target).T]
+        weight = share[..., None] * (own * seen)
+        bins = ((scores - lowest) / per_bin).astype(int).ravel()
+        columns = [scores * weight[..., 0], *np.moveaxis(weight, -1, 0)]
+        columns += list(np.moveaxis(weight * target, -1, 0))
         for column, values in enumerate(columns):
-            gathered[:, column] += np.bincount(bins, values, minlength=_BINS)
+            gathered[:, column] += np.bincount(bins, values.ravel(), minlength=_BINS)
 
     unknown = problem.intercept_covariances
     between = (between + unknown.sum(axis=0)) / timeline.n_subjects
