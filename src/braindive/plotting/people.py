@@ -112,8 +112,8 @@ def plot_speed_shift(model: Any, by: str | pd.Series | None = None, ax: Axes | N
     Examples
     --------
     >>> import braindive as bd
-    >>> people = bd.simulate_cohort(n_subjects=24, n_vertices=30, random_state=0).cohort
-    >>> model = bd.DIVE(2, n_init=1, personal=False, random_state=0).fit(people)
+    >>> simulation = bd.simulate_cohort(n_subjects=40, n_vertices=60, random_state=0)
+    >>> model = bd.DIVE(2, n_init=1, personal=False, random_state=0).fit(simulation.cohort)
     >>> bd.plot_speed_shift(model).get_ylabel()
     'speed (score per year)'
     """
