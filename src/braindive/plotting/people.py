@@ -112,7 +112,7 @@ def plot_speed_shift(model: Any, by: str | pd.Series | None = None, ax: Axes | N
     Examples
     --------
     >>> import braindive as bd
-    >>> simulation = bd.simulate_cohort(n_subjects=40, n_vertices=60, random_state=0)
+    >>> simulation = bd.simulate_cohort(n_subjects=20, n_vertices=40, random_state=0)
     >>> model = bd.DIVE(2, n_init=1, personal=False, random_state=0).fit(simulation.cohort)
     >>> bd.plot_speed_shift(model).get_ylabel()
     'speed (score per year)'
