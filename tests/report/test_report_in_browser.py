@@ -203,7 +203,7 @@ def test_click_on_the_brain_shows_the_course_of_that_vertex(page, model):
     ActionChains(page).move_to_element_with_offset(stage, 12, -8).click().perform()
     said = wait(
         page,
-        "const t = document.getElementById('place').textContent;return t.startsWith('Vertex') && t",
+        "const t = document.getElementById('vertex').textContent;return t.startsWith('Vertex') && t",
     )
     number, rest = said.removeprefix("Vertex ").split(", left hemisphere: ")
     vertex = int(number.replace(",", ""))
@@ -222,12 +222,12 @@ def test_click_on_the_brain_shows_the_course_of_that_vertex(page, model):
 
 def test_click_beside_the_brain_chooses_nothing(page):
     act(page, "document.querySelector('[data-view=left]').click()")
-    before = text(page, "#place")
+    before = text(page, "#vertex")
     stage = page.find_element(By.ID, "stage")
     corner = [4 - stage.size["width"] // 2, 12 - stage.size["height"] // 2]
     ActionChains(page).move_to_element_with_offset(stage, *corner).click().perform()
     rest(page)
-    assert text(page, "#place") == before
+    assert text(page, "#vertex") == before
 
 
 def same(shown, number):
