@@ -203,7 +203,8 @@ def test_click_on_the_brain_shows_the_course_of_that_vertex(page, model):
     ActionChains(page).move_to_element_with_offset(stage, 12, -8).click().perform()
     said = wait(
         page,
-        "const t = document.getElementById('vertex').textContent;return t.startsWith('Vertex') && t",
+        "const t = document.getElementById('vertex').textContent;"
+        "return t.startsWith('Vertex') && t",
     )
     number, rest = said.removeprefix("Vertex ").split(", left hemisphere: ")
     vertex = int(number.replace(",", ""))
