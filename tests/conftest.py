@@ -126,6 +126,20 @@ def model(cohort):
 
 
 @pytest.fixture(scope="session")
+def clear_cohort():
+    """Two clusters that nobody could mistake."""
+    return bd.simulate_cohort(
+        n_subjects=40,
+        n_vertices=60,
+        midpoints=(-10, 12),
+        noise=0.3,
+        midpoint_variation=1.0,
+        control_share=0.3,
+        random_state=0,
+    ).cohort
+
+
+@pytest.fixture(scope="session")
 def two_workers():
     """Client of a Dask cluster of two processes, which tests may use but not kill."""
     from distributed import Client, LocalCluster
