@@ -20,10 +20,14 @@ def find_browser():
 
 
 def pytest_configure():
-    """Let Ctrl-C through to commands that tests start, in a run in the background too.
+    """Prepare what processes inherit: those of pytest-xdist, and those that tests start.
 
-    Shells let what runs in the background ignore SIGINT, and all its children inherit that.
+    Each computes products of matrices in one thread, since there is a process for each core.
+    Ctrl-C reaches commands in a run in the background too: shells let what runs there ignore
+    SIGINT.
     """
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
