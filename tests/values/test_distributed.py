@@ -283,7 +283,8 @@ def test_commands_that_judge_run_on_a_cluster(client, tmp_path):
     assert tables[0] == tables[1]
 
 
-def test_scheduler_that_does_not_answer_is_named():
+def test_scheduler_that_does_not_answer_is_named(monkeypatch):
+    monkeypatch.setattr("braindive.cli.fitting._PATIENCE", 0.2)
     message = r"no Dask scheduler answers at tcp://127.0.0.1:1 "
     with pytest.raises(ClusterError, match=message), connect("tcp://127.0.0.1:1"):
         pass

@@ -22,6 +22,9 @@ if TYPE_CHECKING:  # what `braindive --help` need not wait for
     from braindive.dive.starts import Checkpoint
     from braindive.estimator import Progress
 
+# Seconds that a scheduler has to answer, those of a cluster under load included: a choice.
+_PATIENCE = 5.0
+
 
 def fit(
     context: typer.Context,
@@ -121,7 +124,7 @@ def connect(address: str | None) -> Iterator[Any]:
     # What goes wrong is told by an error of our own, in one line.
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     try:
-        client = Client(address, timeout=5)  # type: ignore[no-untyped-call]
+        client = Client(address, timeout=_PATIENCE)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
         raise bd.ClusterError(f"no Dask scheduler answers at {address} ({error}).") from error
     with client:
