@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import numpy as np
@@ -40,9 +40,16 @@ def undisturbed(packed):
 
 @pytest.fixture
 def address():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    """Where a scheduler can start, end and start anew.
+
+    The port is below those that Linux gives to whoever asks for any (from 32768 on), so that
+    nobody else has it in between; processes of pytest-xdist begin to search at different ones.
+    """
+    for port in range(20000 + os.getpid() % 10000, 32768):
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return f"tcp://127.0.0.1:{port}"
+    raise AssertionError("there is no free port")
 
 
 def start(*command):
