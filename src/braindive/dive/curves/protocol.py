@@ -10,6 +10,7 @@ from typing import Self, TypeVar
 import numpy as np
 
 from braindive.arrays import Array, BoolArray, IntArray
+from braindive.dive.priors import Normal
 
 # Points at which the onset of a curve that has no formula for it is looked for: a thousandth of
 # the range of the scores is far finer than anyone's score is known.
@@ -61,6 +62,10 @@ class Curves(ABC):
     def jacobian(self, scores: Array) -> Array:
         """Derivatives with respect to the parameters: (n,) to (n, n_clusters, n_parameters)."""
 
+    def with_derivatives(self, scores: Array) -> tuple[Array, Array, Array]:
+        """Return `evaluate`, `slope` and `jacobian` together: cheaper where they share work."""
+        return self.evaluate(scores), self.slope(scores), self.jacobian(scores)
+
     @abstractmethod
     def rescored(self, centre: float, spread: float) -> Self:
         """Return the same curves over the score (s - centre) / spread."""
@@ -88,6 +93,46 @@ class Curves(ABC):
         bounds : Bounds
             Where the parameters may lie.
         """
+
+    @classmethod
+    def has_amplitude(cls) -> bool:
+        """Whether the first parameter is the change from one plateau to the other."""
+        return False
+
+    def weak_prior(
+        self, centre: float, spread: float, values: Array, change: float, logarithmic: BoolArray
+    ) -> Normal:
+        """Prior of the parameters in units of the data, for what the data do not tell.
+
+        Here ten times as wide as any change that was seen, around 0.
+
+        Parameters
+        ----------
+        centre, spread : float
+            Of the scores.
+        values : (n_clusters,)
+            Mean of each cluster.
+        change : float
+            About the largest change that the data show.
+        logarithmic : (n_parameters,) bool
+            Parameters whose logarithm the prior is of.
+
+        Returns
+        -------
+        Normal
+            Arrays of shape (n_clusters, n_parameters).
+        """
+        shape = (len(self), self.n_parameters())
+        middle = np.where(logarithmic, -np.log(spread), 0.0)
+        wide = np.where(logarithmic, 2.0, 10 * max(change, abs(centre) + spread))
+        return Normal(np.broadcast_to(middle, shape), np.broadcast_to(wide, shape))
+
+    def reached(self, scores: Array) -> BoolArray:
+        """Whether anybody has reached the early and the late plateau, (n_clusters, 2).
+
+        Curves without plateaus know nothing beyond the scores that were seen, and claim nothing.
+        """
+        return np.ones((len(self), 2), dtype=bool)
 
     def canonical(self) -> Self:
         """Return the same curves by that one of several equal sets of parameters that is shown."""

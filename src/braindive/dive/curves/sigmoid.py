@@ -7,13 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from braindive.arrays import Array
+from braindive.arrays import Array, BoolArray
 from braindive.dive.curves.protocol import Bounds, Curves
+from braindive.dive.priors import Normal
 
 # In units of the spread of the scores: from nearly linear to nearly a step, with midpoints up to
 # so far from the mean score that a curve is flat over the data.
 _STEEPNESS = (0.1, 100.0)
 _FURTHEST_MIDPOINT = 6
+# Usual steepness in units of the spread of the scores: a curve takes about that spread for most of
+# its change. A choice.
+_USUAL_STEEPNESS = 4.0
+# Share of the change within which a plateau counts as reached; a choice.
+_NEAR_PLATEAU = 0.1
 # Steepnesses and midpoints of the grid on which a start is looked for.
 _GRID = (14, 41)
 
@@ -55,10 +61,23 @@ class Trajectories(Curves):
 
     def jacobian(self, scores: Array) -> Array:
         """Derivatives with respect to a, b, c, d: (n,) to (n, n_clusters, 4)."""
+        return self.with_derivatives(scores)[2]
+
+    def with_derivatives(self, scores: Array) -> tuple[Array, Array, Array]:
+        """Return `evaluate`, `slope` and `jacobian`, which share their exponentials."""
         g = self._rise(scores)
-        bend = self.amplitude * g * (1 - g)
-        away = np.asarray(scores, dtype=float)[:, None] - self.midpoint
-        return np.stack([g, bend * away, -bend * self.steepness, np.ones_like(g)], axis=2)
+        values = self.amplitude * g
+        bend = values * (1 - g)
+        values += self.baseline
+        slope = bend * self.steepness
+        # One plane for each parameter, so that each can be worked on in one go.
+        planes = np.empty((4, *g.shape))
+        planes[0] = g
+        np.subtract(np.asarray(scores, dtype=float)[:, None], self.midpoint, out=planes[1])
+        planes[1] *= bend
+        np.negative(slope, out=planes[2])
+        planes[3] = 1.0
+        return values, slope, np.moveaxis(planes, 0, 2)
 
     def canonical(self) -> Trajectories:
         """Return the same curves with positive steepness: (a, b, c, d) = (-a, -b, c, d + a)."""
@@ -84,6 +103,30 @@ class Trajectories(Curves):
         return Trajectories(
             scale * self.amplitude, self.steepness, self.midpoint, offset + scale * self.baseline
         )
+
+    @classmethod
+    def has_amplitude(cls) -> bool:
+        """Yes: a is the change from one plateau to the other."""
+        return True
+
+    def weak_prior(
+        self, centre: float, spread: float, values: Array, change: float, logarithmic: BoolArray
+    ) -> Normal:
+        """Prior of a, log b, c and d; a's own is the t distribution of all clusters' changes.
+
+        Midpoints lie within a few spreads of the scores, and curves take about one spread to
+        change, give or take a factor of e; a choice.
+        """
+        steepness = np.log(_USUAL_STEEPNESS / spread)
+        return Normal(
+            np.column_stack([np.tile([0.0, steepness, centre], (len(self), 1)), values]),
+            np.tile([np.inf, 1.0, 3 * spread, 2 * change], (len(self), 1)),
+        )
+
+    def reached(self, scores: Array) -> BoolArray:
+        """Whether anybody has gone through less than a tenth, or more than nine, of the change."""
+        first, last = self._rise(np.array([np.min(scores), np.max(scores)]))
+        return np.stack([first <= _NEAR_PLATEAU, last >= 1 - _NEAR_PLATEAU], axis=1)
 
     def change(self, scores: Array) -> Array:
         """From the one plateau to the other: the amplitude, whatever scores were seen."""

@@ -1,0 +1,392 @@
+"""The marginal fit: people differ, persistently, and nobody's stage is known for sure.
+
+The EM takes a person's thin cortex for disease, and every stage for known with the weight of
+thousands of independent vertices. Here the mean of cluster k at visit j of subject i is
+f_k(s_ij) + u_ik + e_ijk with u_i ~ N(0, B) and e_ij ~ N(0, E); stages have the distribution of the
+population and are integrated out. Curves, B, E and the population are estimated jointly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from braindive.arrays import Array, BoolArray, IntArray
+from braindive.dive.curves import Bounds, Curves
+from braindive.dive.em import Parameters
+from braindive.dive.initial import CLEAR
+from braindive.dive.pooled import PooledMeans
+from braindive.dive.priors import Priors
+from braindive.dive.stages import find_stages, fit_stages
+from braindive.dive.starts import CLEAR_ODDS
+from braindive.dive.timeline import Timeline, evenly
+from braindive.dive.trajectories import search_trajectories
+from braindive.staging.covariance import CorrelatedStageProblem, Covariance
+from braindive.staging.likelihood import COARSE, FINE, Points, Rule
+from braindive.staging.optimum import Climb, climb
+from braindive.staging.packing import Packing
+from braindive.staging.population import Population, StagePrior
+from braindive.staging.weak_priors import WeakPriors
+
+# Subjects on whom starts are compared, and then those of the fine points before all are taken:
+# choices that bound the cost; the last steps always take everybody.
+_FEW_SUBJECTS, _MANY_SUBJECTS = 300, 1000
+# Steps after which only the best start of each direction goes on, most coarse steps, and most
+# steps with everybody where there are more than many. Choices.
+_SCREENING, _COARSE_STEPS, _LAST_STEPS = 12, 150, 5
+# Fewer controls, or others, than this have no distribution of their own. A choice.
+_LEAST_GROUP = 8
+# Speeds and spreads from which a fit starts: controls at 60 % of the others' speed. Choices.
+_LOG_SPEED_MEANS, _LOG_SPEED_SD = (-0.5, -0.08), 0.4
+# Spread of the log speed where speeds do not vary: small enough to be none.
+_NO_SPREAD = 1e-3
+# Least variance between people from which a fit begins, as a share of that within; a choice.
+_LEAST_BETWEEN = 0.01
+# Longest course of a disease in multiples of the change that one subject shows: keeps the start
+# finite where nobody changes. A choice.
+_LONGEST_COURSE = 30.0
+
+
+@dataclass(frozen=True)
+class MarginalFit:
+    """Where the marginal fit ended.
+
+    Parameters
+    ----------
+    climb : Climb
+        At the optimum.
+    packing : Packing
+        Of its parameters.
+    direction_is_clear : bool
+        Whether the other direction of the disease is ruled out.
+    """
+
+    climb: Climb
+    packing: Packing
+    direction_is_clear: bool
+
+
+@dataclass(frozen=True)
+class _Start:
+    """Curves and stages to begin from."""
+
+    trajectories: Curves
+    speeds: Array
+    shifts: Array
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """Where the best start of a direction stands, and what it climbs."""
+
+    climb: Climb
+    packing: Packing
+    priors: WeakPriors
+
+
+def groups_of(
+    timeline: Timeline, controls: BoolArray | None, least: int = _LEAST_GROUP
+) -> IntArray:
+    """Group of each subject: 0 for controls and 1 for others, or 0 for all.
+
+    A control is who is one at every visit. Groups of less than the least size are none.
+    """
+    everyone = np.zeros(timeline.n_subjects, dtype=int)
+    if controls is None:
+        return everyone
+    is_control = timeline.by_subject(controls.astype(int)) == timeline.n_visits_of_subject
+    fewest = min(int(is_control.sum()), int((~is_control).sum()))
+    return np.where(is_control, 0, 1) if fewest >= least else everyone
+
+
+def fit_marginal(
+    pooled: PooledMeans,
+    timeline: Timeline,
+    parameters: Parameters,
+    priors: Priors,
+    controls: BoolArray | None,
+) -> MarginalFit:
+    """Fit the marginal model to pooled means.
+
+    Parameters
+    ----------
+    pooled : PooledMeans
+        Cluster means of every visit.
+    timeline : Timeline
+        When subjects were seen.
+    parameters : Parameters
+        What the EM found: one of the starts.
+    priors : Priors
+        Given by the user; whether speeds vary, and of the curves.
+    controls : (n_visits,) bool or None
+        Control visits.
+
+    Returns
+    -------
+    MarginalFit
+    """
+    groups = groups_of(timeline, controls)
+    speeds_vary = not priors.speed.is_fixed
+    few = evenly(np.arange(timeline.n_subjects), _FEW_SUBJECTS)
+    ways = _starts(pooled, timeline, parameters, groups)
+    outcomes = [
+        _follow_best(pooled, timeline, parameters, priors, groups, few, starts, speeds_vary)
+        for starts in ways
+    ]
+    order = np.argsort([-outcome.climb.objective for outcome in outcomes])
+    best, clear = outcomes[order[0]], True
+    if len(outcomes) > 1:
+        other = outcomes[order[1]]
+        clear = best.climb.objective - other.climb.objective > CLEAR_ODDS
+        if not clear and _controls_lead(other) and not _controls_lead(best):
+            # What the likelihood leaves open, known controls decide.
+            best = other
+    if not timeline.has_follow_up:
+        clear = best.climb.problem.prior.population.n_groups > 1
+    return replace(_finish(best, pooled, timeline, groups), direction_is_clear=clear)
+
+
+def _controls_lead(outcome: _Outcome) -> bool:
+    """Whether controls come before the others."""
+    means = outcome.climb.problem.prior.population.shift_means
+    return bool(len(means) > 1 and means[0] < means[-1])
+
+
+def _follow_best(
+    pooled: PooledMeans,
+    timeline: Timeline,
+    parameters: Parameters,
+    priors: Priors,
+    groups: IntArray,
+    few: IntArray,
+    starts: list[_Start],
+    speeds_vary: bool,
+) -> _Outcome:
+    """Climb from several starts on some of the subjects, and follow the best of them."""
+    found = []
+    for start in starts:
+        problem = _set_out(pooled, timeline, parameters.noise, groups, start, speeds_vary)
+        scores = timeline.scores(start.speeds, start.shifts)
+        bounds: Bounds = type(start.trajectories).bounds(scores)
+        packing = Packing.of(problem, bounds, speeds_vary)
+        independent = Covariance.independent(problem.covariance.weights, problem.noise)
+        weak = WeakPriors.of(problem, packing, bounds, independent.within, priors.trajectory)
+        some = problem.select(few)
+        points = points_at(some, start.speeds[few], start.shifts[few], COARSE)
+        reached = climb(some, points, packing, weak, COARSE, max_iter=_SCREENING)
+        found.append(_Outcome(reached, packing, weak))
+    best = max(found, key=lambda outcome: outcome.climb.objective)
+    here = best.climb
+    points = here.evaluation.posterior.lay_points(here.problem.prior, COARSE)
+    here = climb(
+        here.problem, points, best.packing, best.priors, COARSE, _COARSE_STEPS, here.inverse
+    )
+    return replace(best, climb=here)
+
+
+def _finish(
+    outcome: _Outcome, pooled: PooledMeans, timeline: Timeline, groups: IntArray
+) -> MarginalFit:
+    """Go on with fine points: with many of the subjects, and then with all."""
+    packing, found = outcome.packing, outcome.climb.problem
+    everyone = replace(
+        found, pooled=pooled, timeline=timeline, prior=StagePrior(found.prior.population, groups)
+    )
+    here = outcome.climb
+    sizes = [(_MANY_SUBJECTS, 300)]
+    if timeline.n_subjects > _MANY_SUBJECTS:
+        sizes.append((timeline.n_subjects, _LAST_STEPS))
+    for most, steps in sizes:
+        problem = packing.unpack(here.vector, everyone)
+        if most < timeline.n_subjects:
+            problem = problem.select(evenly(np.arange(timeline.n_subjects), most))
+        known = here.evaluation.posterior.mean()[1]
+        points = points_at(problem, *find_stages(problem, known), FINE)
+        # The curvature grows with the number of subjects.
+        inverse = here.inverse * (len(known) / problem.timeline.n_subjects)
+        here = climb(problem, points, packing, outcome.priors, FINE, steps, inverse)
+    return MarginalFit(here, packing, True)
+
+
+def points_at(problem: CorrelatedStageProblem, speeds: Array, shifts: Array, rule: Rule) -> Points:
+    """Points around the modes of the subjects, which are looked for from the given stages."""
+    speeds, shifts = fit_stages(problem, speeds, shifts, max_iter=10)
+    covariance = np.linalg.inv(problem.gradient(speeds, shifts)[1])
+    mean = np.stack([np.log(speeds), shifts], axis=1)
+    return Points.around(problem.prior, mean, covariance, rule)
+
+
+def _starts(
+    pooled: PooledMeans, timeline: Timeline, parameters: Parameters, groups: IntArray
+) -> list[list[_Start]]:
+    """Starts of each direction of the disease that is possible.
+
+    The leading component of the cluster means in units of the noise within people, which
+    persistent differences hardly spoil; and what the EM found.
+    """
+    shifts, z_value = _component_shifts(pooled, timeline)
+    if not timeline.has_follow_up:
+        # Time says nothing: controls come first, or else it is as the EM has it.
+        gap = shifts[groups == groups.max()].mean() - shifts[groups == 0].mean()
+        agree = np.corrcoef(shifts, parameters.shifts)[0, 1]
+        shifts = shifts * (np.sign(gap if groups.any() else agree) or 1.0)
+    doubtful = timeline.has_follow_up and abs(z_value) < CLEAR
+    ones, found = np.ones(timeline.n_subjects), []
+    for sign in (1.0, -1.0) if doubtful else (1.0,):
+        starts = [_search(pooled, timeline, parameters, ones, sign * shifts)]
+        same_way = float(np.corrcoef(sign * shifts, parameters.shifts)[0, 1]) >= 0
+        if same_way:
+            starts.append(_Start(parameters.trajectories, parameters.speeds, parameters.shifts))
+        else:
+            starts.append(
+                _search(pooled, timeline, parameters, parameters.speeds, -parameters.shifts)
+            )
+        found.append(starts)
+    return found
+
+
+def _search(
+    pooled: PooledMeans, timeline: Timeline, parameters: Parameters, speeds: Array, shifts: Array
+) -> _Start:
+    """Look for curves at given stages."""
+    scores = timeline.scores(speeds, shifts)
+    curve = type(parameters.trajectories)
+    return _Start(search_trajectories(curve, pooled, scores, curve.bounds(scores)), speeds, shifts)
+
+
+def _component_shifts(pooled: PooledMeans, timeline: Timeline) -> tuple[Array, float]:
+    """Leading component of the means, moving forward in time at speed 1, and how sure that is."""
+    means = _filled(pooled)
+    root = np.linalg.cholesky(within_people(means, timeline))
+    white = np.linalg.solve(root, (means - means.mean(axis=0)).T).T
+    scores = np.linalg.svd(white, full_matrices=False)[0][:, 0]
+    scores = scores / max(float(np.std(scores)), 1e-300)
+    averages = timeline.by_subject(scores) / timeline.n_visits_of_subject
+    power = float(np.sum(timeline.times**2))
+    if not power:
+        return averages, 0.0
+    within = scores - averages[timeline.subject_of_visit]
+    slope = float(within @ timeline.times) / power
+    residual = within - slope * timeline.times
+    freedom = max(len(scores) - timeline.n_subjects - 1, 1)
+    z_value = slope / (np.sqrt(residual @ residual / freedom / power) + 1e-300)
+    pace = max(abs(slope), 1.0 / _LONGEST_COURSE)
+    return (np.sign(slope) or 1.0) * averages / pace, float(z_value)
+
+
+def _filled(pooled: PooledMeans) -> Array:
+    """Cluster means, with that of all visits where a visit does not show the cluster."""
+    total = np.maximum(pooled.weights.sum(axis=0), 1e-300)
+    average = (pooled.weights * pooled.means).sum(axis=0) / total
+    return np.where(pooled.weights > 0, pooled.means, average)
+
+
+def within_people(means: Array, timeline: Timeline) -> Array:
+    """Covariance of visits around a line of each subject's own: a start for E.
+
+    Where nobody was seen often enough for that, around the common slope, or around the mean.
+    """
+    times, of_visit = timeline.times, timeline.subject_of_visit
+    counts = timeline.n_visits_of_subject
+    centred = means - (timeline.by_subject(means) / counts[:, None])[of_visit]
+    n_clusters = means.shape[1]
+    variances = means.var(axis=0)
+    # A cluster without vertices has no variance of its own.
+    floor = 1e-6 * np.diag(np.maximum(variances, variances.mean()) + 1e-300)
+    power = timeline.by_subject(times**2)
+    own_slope = (counts > 2) & (power > 0)
+    if int((counts[own_slope] - 2).sum()) >= 2 * n_clusters:
+        slopes = (
+            timeline.by_subject(times[:, None] * centred) / np.where(power > 0, power, 1)[:, None]
+        )
+        residuals = (centred - times[:, None] * slopes[of_visit])[own_slope[of_visit]]
+        return np.asarray(residuals.T @ residuals / (counts[own_slope] - 2).sum() + floor)
+    freedom = len(means) - timeline.n_subjects - 1
+    if freedom >= n_clusters:
+        slope = times @ centred / float(times @ times)
+        residuals = centred - np.outer(times, slope)
+        return np.asarray(residuals.T @ residuals / freedom + floor)
+    return np.diag(0.1 * variances) + floor
+
+
+def _set_out(
+    pooled: PooledMeans,
+    timeline: Timeline,
+    noise: Array,
+    groups: IntArray,
+    start: _Start,
+    speeds_vary: bool,
+) -> CorrelatedStageProblem:
+    """Covariances and population to begin with, and the origin and unit of the packed score."""
+    last = groups == groups.max()
+    centre = float(start.shifts[last].mean())
+    unit = float(start.speeds[last].mean() if timeline.has_follow_up else start.shifts[last].std())
+    shifts, speeds = (start.shifts - centre) / unit, start.speeds / unit
+    trajectories = start.trajectories.rescored(centre, unit)
+    own = [shifts[groups == group] for group in range(int(groups.max()) + 1)]
+    means, spreads = (np.array([float(f(each)) for each in own]) for f in (np.mean, np.std))
+    means[-1] = 0.0
+    spreads = np.maximum(spreads, 0.05 * spreads.max() + 1e-6)
+    if not timeline.has_follow_up:
+        spreads[-1] = 1.0
+    vary = speeds_vary and timeline.has_follow_up
+    log_speeds = np.array(_LOG_SPEED_MEANS[-len(own) :]) if vary else np.zeros(len(own))
+    population = Population(
+        means,
+        spreads,
+        log_speeds,
+        np.full(len(own), _LOG_SPEED_SD if vary else _NO_SPREAD),
+        np.bincount(groups) / len(groups),
+    )
+    problem = CorrelatedStageProblem(
+        pooled,
+        timeline,
+        trajectories,
+        noise,
+        StagePrior(population, groups),
+        Covariance.independent(pooled.weights.mean(axis=0), noise),
+    )
+    return replace(problem, covariance=_moments(problem, speeds, shifts))
+
+
+def _moments(problem: CorrelatedStageProblem, speeds: Array, shifts: Array) -> Covariance:
+    """E and B from the spread of visits within people, and of people's mean residuals."""
+    pooled, timeline = problem.pooled, problem.timeline
+    within = within_people(_filled(pooled), timeline) + problem.covariance.within
+    residuals = np.where(pooled.weights > 0, problem.residuals(speeds, shifts), 0.0)
+    averages = timeline.by_subject(residuals) / timeline.n_visits_of_subject[:, None]
+    between = averages.T @ averages / len(averages)
+    between = between - within * np.mean(1 / timeline.n_visits_of_subject)
+    # In units of E, B is at least a little, and in no direction negative.
+    root = np.linalg.cholesky(within)
+    values, vectors = np.linalg.eigh(np.linalg.solve(root, np.linalg.solve(root, between).T))
+    turned = root @ vectors
+    between = (turned * np.maximum(values, _LEAST_BETWEEN)) @ turned.T
+    return Covariance(within, between, problem.covariance.weights)
+
+
+def moment_problem(
+    pooled: PooledMeans,
+    timeline: Timeline,
+    trajectories: Curves,
+    noise: Array,
+    speeds: Array,
+    shifts: Array,
+) -> CorrelatedStageProblem:
+    """Return subjects at known stages, with covariances of their residuals by moments."""
+    log_speeds = np.log(speeds)
+    population = Population(
+        *(np.array([float(x)]) for x in (shifts.mean(), shifts.std() + 1e-6)),
+        *(np.array([float(x)]) for x in (log_speeds.mean(), log_speeds.std() + 1e-6)),
+        np.ones(1),
+    )
+    problem = CorrelatedStageProblem(
+        pooled,
+        timeline,
+        trajectories,
+        noise,
+        StagePrior(population, np.zeros(timeline.n_subjects, dtype=int)),
+        Covariance.independent(pooled.weights.mean(axis=0), noise),
+    )
+    return replace(problem, covariance=_moments(problem, speeds, shifts))

@@ -1,0 +1,192 @@
+"""The optimum of the marginal posterior of curves, E, B and the population.
+
+EM creeps along the ridge between B and the spread of the stages, so the marginal likelihood itself
+is climbed, by quasi-Newton steps (BFGS) that start from the information in the subjects' own
+gradients. The points of the integral follow the subjects' posteriors from step to step, and stay
+where they are near the optimum, so that there one and the same function is climbed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from braindive.arrays import Array
+from braindive.staging.covariance import CorrelatedStageProblem
+from braindive.staging.likelihood import Evaluation, Points, Rule, evaluate
+from braindive.staging.packing import Packing
+from braindive.staging.weak_priors import WeakPriors
+
+# Squared length of the gradient in standard errors below which the points of the integral stay,
+# and below which the optimum is found: a thirtieth of a standard error.
+_NEAR = 0.5
+_THERE = 1e-3
+# Longest step in standard errors of each parameter: at the start, ever, and so short that another
+# direction is tried. Choices.
+_STEP, _LONGEST, _SHORTEST = 1.0, 3.0, 1e-5
+# Share of the hoped-for gain below which a step is not taken (Armijo).
+_WORTHWHILE = 1e-4
+
+
+@dataclass(frozen=True)
+class Climb:
+    """Where a climb stands.
+
+    Parameters
+    ----------
+    problem : CorrelatedStageProblem
+        The subjects, with the parameters reached.
+    vector : (n_numbers,)
+        Those parameters, packed.
+    evaluation : Evaluation
+        There.
+    objective : float
+        Log-likelihood and log-prior.
+    gradient : (n_numbers,)
+        Of the objective.
+    information : (n_numbers, n_numbers)
+        Estimated by the subjects' gradients, with the priors'.
+    inverse : (n_numbers, n_numbers) or None
+        Inverse of the Hessian as the steps have told it.
+    decrement : float
+        Squared length of the gradient in standard errors: 0 at the optimum.
+    n_evaluations : int
+        How often the likelihood was evaluated.
+    """
+
+    problem: CorrelatedStageProblem
+    vector: Array
+    evaluation: Evaluation
+    objective: float
+    gradient: Array
+    information: Array
+    inverse: Array | None = None
+    decrement: float = np.inf
+    n_evaluations: int = 1
+
+    @property
+    def converged(self) -> bool:
+        """Whether the gradient has vanished."""
+        return self.decrement < 10 * _THERE
+
+
+def look(
+    problem: CorrelatedStageProblem,
+    vector: Array,
+    points: Points,
+    packing: Packing,
+    priors: WeakPriors,
+) -> Climb:
+    """Evaluate the objective and its gradient at packed parameters."""
+    there = packing.unpack(vector, problem)
+    at = evaluate(there, points)
+    gradients = packing.gradients(vector, there, at)
+    value, gradient, curvature = priors.log_density(packing, vector)
+    return Climb(
+        there,
+        vector,
+        at,
+        float(at.log_likelihoods.sum()) + value,
+        gradients.sum(axis=0) + gradient,
+        _information(gradients, curvature),
+    )
+
+
+def climb(
+    problem: CorrelatedStageProblem,
+    points: Points,
+    packing: Packing,
+    priors: WeakPriors,
+    rule: Rule,
+    max_iter: int = 300,
+    inverse: Array | None = None,
+) -> Climb:
+    """Climb from a problem's parameters to the optimum.
+
+    Parameters
+    ----------
+    problem : CorrelatedStageProblem
+        The subjects and where to begin.
+    points : Points
+        Of the integral, there.
+    packing, priors : Packing, WeakPriors
+        What is climbed.
+    rule : Rule
+        By which points are laid around the posteriors.
+    max_iter : int
+        Most steps.
+    inverse : (n_numbers, n_numbers), optional
+        Of the Hessian, as an earlier climb has told it.
+
+    Returns
+    -------
+    Climb
+    """
+    here = look(problem, packing.pack(problem), points, packing, priors)
+    fresh = inverse is None
+    if inverse is None:
+        inverse = np.linalg.inv(here.information)
+    longest, n_evaluations, decrement = _STEP, 1, np.inf
+    frozen, n_frozen = False, 0
+    for _ in range(max_iter):
+        direction = inverse @ here.gradient
+        decrement = float(here.gradient @ direction)
+        found = decrement < _THERE
+        if found and (not frozen or n_frozen > 1):
+            break
+        if decrement >= _NEAR or found or not frozen:
+            points = here.evaluation.posterior.lay_points(here.problem.prior, rule)
+        if found or (decrement < _NEAR and not frozen):
+            # Look from the new points before going on: they stay until the optimum is found.
+            here = look(problem, here.vector, points, packing, priors)
+            frozen, n_frozen = not found, n_frozen + (not found)
+            n_evaluations += 1
+            continue
+        frozen = frozen and decrement < _NEAR
+        furthest = longest * np.sqrt(len(direction))
+        length = min(float(np.sqrt(decrement)), furthest)
+        step = direction * (length / np.sqrt(decrement))
+        there = look(problem, here.vector + step, points, packing, priors)
+        n_evaluations += 1
+        if there.objective - here.objective >= _WORTHWHILE * float(here.gradient @ step):
+            inverse = _update(inverse, step, here.gradient - there.gradient)
+            here, fresh, longest = there, False, min(_LONGEST, 1.5 * longest)
+            continue
+        longest *= length / furthest / 3
+        if longest < _SHORTEST:
+            if fresh:
+                break
+            inverse, fresh, longest = np.linalg.inv(here.information), True, _STEP
+        if not frozen:
+            here = look(problem, here.vector, points, packing, priors)
+            n_evaluations += 1
+    return replace(here, inverse=inverse, decrement=decrement, n_evaluations=n_evaluations)
+
+
+def _information(gradients: Array, curvature: Array) -> Array:
+    """Outer products of the subjects' gradients; of few subjects, shrunk to their diagonal."""
+    n_subjects, n_numbers = gradients.shape
+    products = gradients.T @ gradients
+    own = np.diag(products).copy()
+    shrink = 0.5 * n_numbers / (n_numbers + n_subjects)
+    products *= 1 - shrink
+    products[np.diag_indices(n_numbers)] += shrink * own + curvature + 1e-8
+    return products
+
+
+def _update(inverse: Array, step: Array, change: Array) -> Array:
+    """BFGS update of the inverse Hessian, damped so that it stays positive definite (Powell)."""
+    curvature = float(step @ change)
+    expected = np.linalg.solve(inverse, step)
+    length = float(step @ expected)
+    if curvature < 0.2 * length:
+        share = 0.8 * length / (length - curvature)
+        change = share * change + (1 - share) * expected
+        curvature = float(step @ change)
+    turned = inverse @ change
+    return np.asarray(
+        inverse
+        + np.outer(step, step) * ((curvature + float(change @ turned)) / curvature**2)
+        - (np.outer(turned, step) + np.outer(step, turned)) / curvature
+    )
