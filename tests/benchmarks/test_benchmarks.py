@@ -81,3 +81,38 @@ def test_costs_after_a_fit_are_set_beside_it():
         "predict a visit of everybody",
     ]
     assert rows[8:] == common
+
+
+def test_cohorts_like_brains_are_what_they_say(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    from cohorts import beyond
+
+    simulation = beyond(0.9, 0, mislabelled=0.1, n_visits=2)
+    cohort, truth = simulation.cohort, simulation.truth
+    assert (cohort.n_subjects, cohort.n_vertices, cohort.controls[::2].sum()) == (200, 10_242, 70)
+    assert truth.mislabelled.sum() == 7
+    assert truth.trajectories.steepness.tolist() == [0.4] * 4
+    rest = (cohort.values - truth.vertices.evaluate(truth.scores)).reshape(200, 2, -1)
+    # Two visits share the person's map and nothing else.
+    assert np.mean(rest[:, 0] * rest[:, 1]) == pytest.approx(0.81, rel=0.03)
+    assert np.mean((rest[:, 0] - rest[:, 1]) ** 2) == pytest.approx(2 * 0.45**2, rel=0.03)
+
+
+def test_the_unlike_cohort_keeps_its_word(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    from cohorts import unlike
+
+    drawn = unlike(0, n_controls=12, n_patients=20)
+    cohort = drawn.cohort
+    counts = np.bincount(cohort.subject_index)
+    assert counts.min() >= 1
+    assert counts.max() <= 6
+    assert 0.01 < np.isnan(cohort.values).mean() < 0.06
+    first = np.flatnonzero(np.diff(cohort.subject_index, prepend=-1))
+    np.testing.assert_array_equal(cohort.times[first], 0)
+    moved = drawn.speeds[cohort.subject_index] * cohort.times
+    np.testing.assert_allclose(drawn.scores, moved + drawn.shifts[cohort.subject_index])
+    # At its midpoint a vertex has done half of its change, on ramps and on Gompertz curves.
+    curves = drawn.curves
+    halves = np.diag(curves.evaluate(curves.midpoints[:50])[:, :50])
+    np.testing.assert_allclose(halves, curves.amplitudes[:50] / 2)
