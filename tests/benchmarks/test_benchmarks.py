@@ -32,7 +32,8 @@ TABLES = {
         "KMeans",
     ],
     "The basic simulation of the paper": ["DIVE"],
-    "Beside leaspy": ["10 features", "100 features", "1,000 features"],
+    "Beside leaspy": ["10 features"],
+    "Beside the authors' code": [],
 }
 
 
@@ -40,12 +41,14 @@ def rows_of_section(page, title):
     """First cells of the lines of a section's tables, heads and rules left out."""
     section = page.split(f"\n## {title}\n")[1].split("\n## ")[0]
     cells = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("|")]
-    return [cell for cell in cells if cell not in ("", "---", "100 subjects")]
+    return [cell for cell in cells if cell not in ("", "---")]
 
 
 @pytest.mark.slow
 def test_a_quick_run_writes_every_table(tmp_path):
     page = tmp_path / "performance.md"
+    # What other scripts have measured is kept.
+    page.write_text("<!-- leaspy -->\n| 10 features | 3 s |\n<!-- end of leaspy -->\n")
     command = [sys.executable, str(BENCHMARKS / "run.py"), "--quick", "--write", str(page)]
     subprocess.run(command, check=True, capture_output=True)
     text = page.read_text(encoding="utf-8")
