@@ -75,8 +75,8 @@ def test_a_wrong_curve_shows_in_the_curve_error_alone(authors, arrays):
 
 def test_braindive_takes_the_arrays_of_the_published_generator(authors, arrays, tmp_path):
     np.savez(tmp_path / "arrays.npz", **arrays)
-    for options in authors.OURS.values():
-        estimates = authors.fit_ours(tmp_path / "arrays.npz", 2, options)
+    for ours in authors.OURS.values():
+        estimates = authors.fit_ours(tmp_path / "arrays.npz", 2, ours)
         found = authors.recovery(arrays, estimates)
         assert found.agreement > 0.99
         assert found.spearman > 0.9
