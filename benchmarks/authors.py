@@ -241,10 +241,11 @@ def section(results: dict[Setting, dict[str, Recovery]], commit: str, load: floa
                     f"{row.memory / 1e6:.0f} MB",
                 ]
             )
-    at = f", commit {commit}" if commit else ""
+    at = f", commit {commit}," if commit else ""
     text = f"""The [published code]({SOURCE}){at} draws each cohort with its own generator: 1,000
 vertices, 4 yearly visits, curves that fall by 5, noise 0.5. Both codes are given the same arrays,
-one after the other, each in a process of its own.
+one after the other, each in a process of its own. The generator has one seed, so cohorts of as many
+subjects are of the same people.
 
 - *Authors' code* is model 8, which its README recommends, with the options of its `make synthAll`,
   and draws no figures; *braindive* is {calls()}.
