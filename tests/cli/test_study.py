@@ -72,6 +72,19 @@ def fitted(study):
     return study / "fit.dive"
 
 
+def test_a_study_with_persistent_differences_and_mislabelled_controls(tmp_path):
+    folder = tmp_path / "study"
+    options = ("--subjects", 30, "--visits", 2, "--vertices", 8, "--format", "table", "--seed", 1)
+    wrong = ("--mislabelled", 0.5, "--control-share", 0.4, "--personal-offset", 50)
+    assert invoke("simulate", folder, *options, *wrong).exit_code == 0
+    people = pd.read_csv(folder / "truth_subjects.tsv", sep="\t")
+    assert people["mislabelled"].sum() == 6
+    values = bd.read_cohort(folder / "cohort.tsv").values.reshape(30, 2, 8)
+    # Offsets of 50 are the same at both visits; all else is of the order of 1.
+    assert values.std() > 30
+    assert np.abs(values[:, 0] - values[:, 1]).max() < 10
+
+
 def test_from_an_empty_folder_to_stages_and_maps(tmp_path, monkeypatch):
     """The first and the longest command in processes of their own, the others in this one."""
     monkeypatch.chdir(tmp_path)
