@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from braindive.arrays import Array, BoolArray, IntArray
-from braindive.dive.em import Parameters
+from braindive.dive.em import Parameters, Problem, State, relabel
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Priors
 from braindive.dive.starts import Outcome
@@ -16,9 +16,17 @@ from braindive.dive.timeline import Timeline
 from braindive.scale import Scale
 from braindive.staging.curve_uncertainty import unit_of_controls, unit_of_years
 from braindive.staging.marginal_fit import MarginalFit, fit_marginal, groups_of
-from braindive.staging.marginal_stager import MarginalStager, Training, place_subjects
+from braindive.staging.marginal_stager import (
+    MarginalStager,
+    MarginalStages,
+    Training,
+    place_subjects,
+)
 from braindive.staging.stagers import PublishedStager
 from braindive.values.protocol import Unit
+
+# Least noise, as a share of the spread of all values: as in the EM.
+_NOISE_FLOOR = 1e-5
 
 ScoreScale = Literal["years", "controls"]
 
@@ -107,41 +115,31 @@ def put_in_order(
     """
     state, problem = outcome.state, outcome.problem
     timeline, found = problem.timeline, state.parameters
-    responsibilities = state.responsibilities.copy()
-    assert state.pooled is not None
-    sums, weights = state.pooled
-    pooled = PooledMeans.from_products(
-        sums, weights, responsibilities, problem.measurements.squares
-    )
-    groups = groups_of(timeline, controls)
-    reference = _reference(controls, timeline)
+    groups, reference = groups_of(timeline, controls), _reference(controls, timeline)
     fit: MarginalFit | None = None
     marginal: MarginalStager | None = None
     centre, spread = 0.0, 1.0 / timeline.unit
     if problem.staging and people == "differ":
-        fit = fit_marginal(pooled, timeline, found, problem.priors, controls)
-        # Placed as anybody else would be: from the model alone.
-        known = fit.climb.evaluation.posterior.mean()[1]
-        placed = place_subjects(fit.climb.problem, known)
+        fit = fit_marginal(_pooled(state, problem), timeline, found, problem.priors, controls)
+        # Clusters as these curves and stages have them, and then the curves of these clusters.
+        placed = place_subjects(fit.climb.problem, fit.climb.evaluation.posterior.mean()[1])
+        state = relabel(problem, _shown(found, placed, _pooled(state, problem)), state)
+        pooled = _pooled(state, problem)
+        fit = fit.again(pooled, state.parameters.noise)
+        placed = place_subjects(fit.climb.problem, placed.shifts)
         if scale == "controls":
             unit = unit_of_controls(placed.problem, placed.posterior, reference)
         else:
             unit = unit_of_years(placed.problem, placed.posterior)
         marginal = MarginalStager.of(fit, unit, placed)
-        # Place them over the range of the shifts that the model keeps, for the same answer.
+        # Placed as anybody else would be, from what the model keeps, for the same answer.
+        sums, weights = _sums(state)
         placed = marginal.place(timeline, sums, weights, groups)
-        found = replace(
-            found,
-            trajectories=marginal.trajectories,
-            speeds=placed.speeds,
-            shifts=placed.shifts,
-        )
-        curves = found.trajectories.evaluate(timeline.scores(found.speeds, found.shifts))
-        found = replace(found, noise=np.sqrt(np.maximum(pooled.variance(curves), 1e-10)))
+        found = _shown(found, placed, pooled)
         centre, spread = marginal.centre, marginal.spread
     elif problem.staging:
         scores = timeline.scores(found.speeds, found.shifts)
-        stages = PublishedStager(found, problem.priors, scores).place(timeline, sums, weights)
+        stages = PublishedStager(found, problem.priors, scores).place(timeline, *_sums(state))
         found = replace(found, speeds=stages.speeds, shifts=stages.shifts)
         centre, spread = _published_unit(found, timeline, reference, groups, scale)
     scores = timeline.scores(found.speeds, found.shifts)
@@ -152,10 +150,11 @@ def put_in_order(
         noise=found.noise[order],
         strength=found.strength if problem.graph is not None else 0.0,
     )
-    responsibilities = np.ascontiguousarray(responsibilities[:, order])
+    responsibilities = np.ascontiguousarray(state.responsibilities[:, order])
     unseen = problem.measurements.counts == 0
     unseen |= responsibilities.sum(axis=1) < 0.5
     responsibilities[unseen] = 1 / len(order)
+    sums, weights = _sums(state)
     training = Training(
         timeline, sums[:, order], weights[:, order], reference, problem.bounds, groups
     )
@@ -177,6 +176,26 @@ def put_in_order(
         order,
         outcome.direction_is_clear if fit is None else fit.direction_is_clear,
         fit is None or fit.climb.converged,
+    )
+
+
+def _pooled(state: State, problem: Problem) -> PooledMeans:
+    z, squares = state.responsibilities, problem.measurements.squares
+    return PooledMeans.from_products(*_sums(state), z, squares)
+
+
+def _sums(state: State) -> tuple[Array, Array]:
+    assert state.pooled is not None
+    return state.pooled
+
+
+def _shown(found: Parameters, placed: MarginalStages, pooled: PooledMeans) -> Parameters:
+    """Return the curves and stages of the marginal fit, with the noise of a vertex around them."""
+    curves = placed.problem.trajectories
+    values = curves.evaluate(placed.timeline.scores(placed.speeds, placed.shifts))
+    noise = np.sqrt(np.maximum(pooled.variance(values), _NOISE_FLOOR**2))
+    return replace(
+        found, trajectories=curves, speeds=placed.speeds, shifts=placed.shifts, noise=noise
     )
 
 

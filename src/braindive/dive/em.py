@@ -357,6 +357,24 @@ def e_step(
     return State(parameters, z, density, settled, pooled), gather(problem, z, *pooled), value
 
 
+def relabel(problem: Problem, parameters: Parameters, state: State) -> State:
+    """Z that belongs to other parameters, found from the data first and then with its neighbours.
+
+    One read of the values, and with a Markov random field two.
+    """
+    scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
+    curves = parameters.trajectories.evaluate(scores)
+    if problem.fixed is not None:
+        return State(parameters, problem.fixed, state.log_densities, None, state.pooled)
+    if problem.graph is None:
+        density, z, *pooled = problem.measurements.sweep(curves, Assign(parameters.noise))
+        return State(parameters, z, density, None, (pooled[0], pooled[1]))
+    density = densities(problem, parameters, curves)
+    strength = parameters.strength or 0.0
+    z, _ = settle(density, expectation(density, None), problem.graph, strength)
+    return State(parameters, z, density, z, problem.measurements.pool(z))
+
+
 def densities(problem: Problem, parameters: Parameters, curves: Array) -> Array:
     """D of all vertices, from one read of the values."""
     distances = problem.measurements.distances(curves)

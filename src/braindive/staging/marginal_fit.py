@@ -32,9 +32,9 @@ from braindive.staging.weak_priors import WeakPriors
 # Subjects on whom starts are compared, and then those of the fine points before all are taken:
 # choices that bound the cost; the last steps always take everybody.
 _FEW_SUBJECTS, _MANY_SUBJECTS = 300, 1000
-# Steps after which only the best start of each direction goes on, most coarse steps, and most
-# steps with everybody where there are more than many. Choices.
-_SCREENING, _COARSE_STEPS, _LAST_STEPS = 12, 150, 5
+# Steps after which only the best start of each direction goes on, most coarse and fine steps, and
+# most steps with everybody where there are more than many. Choices.
+_SCREENING, _COARSE_STEPS, _FINE_STEPS, _LAST_STEPS = 12, 150, 300, 5
 # Fewer controls, or others, than this have no distribution of their own. A choice.
 _LEAST_GROUP = 8
 # Speeds and spreads from which a fit starts: controls at 60 % of the others' speed. Choices.
@@ -56,15 +56,22 @@ class MarginalFit:
     ----------
     climb : Climb
         At the optimum.
-    packing : Packing
-        Of its parameters.
+    packing, priors : Packing, WeakPriors
+        What was climbed.
     direction_is_clear : bool
         Whether the other direction of the disease is ruled out.
     """
 
     climb: Climb
     packing: Packing
-    direction_is_clear: bool
+    priors: WeakPriors
+    direction_is_clear: bool = True
+
+    def again(self, pooled: PooledMeans, noise: Array) -> MarginalFit:
+        """Go on with the means of slightly different clusters."""
+        problem = replace(self.climb.problem, pooled=pooled, noise=noise)
+        fit = _climb_all(self, problem, problem.timeline, problem.prior.groups)
+        return replace(fit, direction_is_clear=self.direction_is_clear)
 
 
 @dataclass(frozen=True)
@@ -74,15 +81,6 @@ class _Start:
     trajectories: Curves
     speeds: Array
     shifts: Array
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    """Where the best start of a direction stands, and what it climbs."""
-
-    climb: Climb
-    packing: Packing
-    priors: WeakPriors
 
 
 def groups_of(
@@ -144,12 +142,13 @@ def fit_marginal(
             best = other
     if not timeline.has_follow_up:
         clear = best.climb.problem.prior.population.n_groups > 1
-    return replace(_finish(best, pooled, timeline, groups), direction_is_clear=clear)
+    everyone = replace(best.climb.problem, pooled=pooled, timeline=timeline)
+    return replace(_climb_all(best, everyone, timeline, groups), direction_is_clear=clear)
 
 
-def _controls_lead(outcome: _Outcome) -> bool:
+def _controls_lead(fit: MarginalFit) -> bool:
     """Whether controls come before the others."""
-    means = outcome.climb.problem.prior.population.shift_means
+    means = fit.climb.problem.prior.population.shift_means
     return bool(len(means) > 1 and means[0] < means[-1])
 
 
@@ -162,7 +161,7 @@ def _follow_best(
     few: IntArray,
     starts: list[_Start],
     speeds_vary: bool,
-) -> _Outcome:
+) -> MarginalFit:
     """Climb from several starts on some of the subjects, and follow the best of them."""
     found = []
     for start in starts:
@@ -175,7 +174,7 @@ def _follow_best(
         some = problem.select(few)
         points = points_at(some, start.speeds[few], start.shifts[few], COARSE)
         reached = climb(some, points, packing, weak, COARSE, max_iter=_SCREENING)
-        found.append(_Outcome(reached, packing, weak))
+        found.append(MarginalFit(reached, packing, weak))
     best = max(found, key=lambda outcome: outcome.climb.objective)
     here = best.climb
     points = here.evaluation.posterior.lay_points(here.problem.prior, COARSE)
@@ -185,28 +184,26 @@ def _follow_best(
     return replace(best, climb=here)
 
 
-def _finish(
-    outcome: _Outcome, pooled: PooledMeans, timeline: Timeline, groups: IntArray
+def _climb_all(
+    fit: MarginalFit, problem: CorrelatedStageProblem, timeline: Timeline, groups: IntArray
 ) -> MarginalFit:
     """Go on with fine points: with many of the subjects, and then with all."""
-    packing, found = outcome.packing, outcome.climb.problem
-    everyone = replace(
-        found, pooled=pooled, timeline=timeline, prior=StagePrior(found.prior.population, groups)
-    )
-    here = outcome.climb
-    sizes = [(_MANY_SUBJECTS, 300)]
-    if timeline.n_subjects > _MANY_SUBJECTS:
-        sizes.append((timeline.n_subjects, _LAST_STEPS))
-    for most, steps in sizes:
-        problem = packing.unpack(here.vector, everyone)
-        if most < timeline.n_subjects:
-            problem = problem.select(evenly(np.arange(timeline.n_subjects), most))
-        known = here.evaluation.posterior.mean()[1]
-        points = points_at(problem, *find_stages(problem, known), FINE)
-        # The curvature grows with the number of subjects.
-        inverse = here.inverse * (len(known) / problem.timeline.n_subjects)
-        here = climb(problem, points, packing, outcome.priors, FINE, steps, inverse)
-    return MarginalFit(here, packing, True)
+    packing, here, n_subjects = fit.packing, fit.climb, timeline.n_subjects
+    everyone = replace(problem, prior=StagePrior(problem.prior.population, groups))
+    sizes = [(min(_MANY_SUBJECTS, n_subjects), _FINE_STEPS)]
+    if n_subjects > _MANY_SUBJECTS:
+        sizes.append((n_subjects, _LAST_STEPS))
+    for size, steps in sizes:
+        known, inverse = here.evaluation.posterior.mean()[1], here.inverse
+        some = packing.unpack(here.vector, everyone)
+        if size < n_subjects:
+            some = some.select(evenly(np.arange(n_subjects), size))
+        points = points_at(some, *find_stages(some, known), FINE)
+        if inverse is not None:
+            # The curvature grows with the number of subjects.
+            inverse = inverse * (len(known) / size)
+        here = climb(some, points, packing, fit.priors, FINE, steps, inverse, near=np.inf)
+    return replace(fit, climb=here)
 
 
 def points_at(problem: CorrelatedStageProblem, speeds: Array, shifts: Array, rule: Rule) -> Points:
@@ -377,8 +374,10 @@ def moment_problem(
     """Return subjects at known stages, with covariances of their residuals by moments."""
     log_speeds = np.log(speeds)
     population = Population(
-        *(np.array([float(x)]) for x in (shifts.mean(), shifts.std() + 1e-6)),
-        *(np.array([float(x)]) for x in (log_speeds.mean(), log_speeds.std() + 1e-6)),
+        np.array([shifts.mean()]),
+        np.array([shifts.std() + 1e-6]),
+        np.array([log_speeds.mean()]),
+        np.array([log_speeds.std() + 1e-6]),
         np.ones(1),
     )
     problem = CorrelatedStageProblem(

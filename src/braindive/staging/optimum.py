@@ -25,6 +25,11 @@ _THERE = 1e-3
 # Longest step in standard errors of each parameter: at the start, ever, and so short that another
 # direction is tried. Choices.
 _STEP, _LONGEST, _SHORTEST = 1.0, 3.0, 1e-5
+# Subjects for each parameter from which on outer products of gradients give standard errors, most
+# parameters for which differences are taken, and their step in standard errors. Choices.
+_MANY_PER_PARAMETER, _FEW_DIFFERENCES, _DIFFERENCE = 20, 60, 0.01
+# Information of a parameter that is taken for known.
+_KNOWN = 1e12
 # Share of the hoped-for gain below which a step is not taken (Armijo).
 _WORTHWHILE = 1e-4
 
@@ -101,6 +106,7 @@ def climb(
     rule: Rule,
     max_iter: int = 300,
     inverse: Array | None = None,
+    near: float = _NEAR,
 ) -> Climb:
     """Climb from a problem's parameters to the optimum.
 
@@ -118,6 +124,8 @@ def climb(
         Most steps.
     inverse : (n_numbers, n_numbers), optional
         Of the Hessian, as an earlier climb has told it.
+    near : float
+        Squared length of the gradient in standard errors below which points stay where they are.
 
     Returns
     -------
@@ -135,15 +143,15 @@ def climb(
         found = decrement < _THERE
         if found and (not frozen or n_frozen > 1):
             break
-        if decrement >= _NEAR or found or not frozen:
+        if decrement >= near or found or not frozen:
             points = here.evaluation.posterior.lay_points(here.problem.prior, rule)
-        if found or (decrement < _NEAR and not frozen):
+        if found or (decrement < near and not frozen):
             # Look from the new points before going on: they stay until the optimum is found.
             here = look(problem, here.vector, points, packing, priors)
             frozen, n_frozen = not found, n_frozen + (not found)
             n_evaluations += 1
             continue
-        frozen = frozen and decrement < _NEAR
+        frozen = frozen and decrement < near
         furthest = longest * np.sqrt(len(direction))
         length = min(float(np.sqrt(decrement)), furthest)
         step = direction * (length / np.sqrt(decrement))
@@ -162,6 +170,47 @@ def climb(
             here = look(problem, here.vector, points, packing, priors)
             n_evaluations += 1
     return replace(here, inverse=inverse, decrement=decrement, n_evaluations=n_evaluations)
+
+
+def observed_information(at: Climb, packing: Packing, priors: WeakPriors, rule: Rule) -> Array:
+    """Information of the packed parameters at the optimum, for their standard errors.
+
+    The outer products of the subjects' gradients estimate it well where there are many subjects
+    for each parameter. With fewer, the Hessian of what stages depend on (curves and population) is
+    taken by differences of the gradient, if these are few enough to be cheap.
+    """
+    n_subjects, n_numbers = len(at.evaluation.log_likelihoods), len(at.vector)
+    gradients = packing.gradients(at.vector, at.problem, at.evaluation)
+    _, _, curvature = priors.log_density(packing, at.vector)
+    products = gradients.T @ gradients + np.diag(curvature + 1e-8)
+    if n_subjects >= _MANY_PER_PARAMETER * n_numbers:
+        return products
+    # E and B are taken for known.
+    staged = packing.of_stages()
+    block = products[np.ix_(staged, staged)]
+    if len(staged) <= _FEW_DIFFERENCES:
+        points = at.evaluation.posterior.lay_points(at.problem.prior, rule)
+        here = look(at.problem, at.vector, points, packing, priors).gradient
+        block = np.empty_like(block)
+        for column, number in enumerate(staged):
+            step = _DIFFERENCE / np.sqrt(products[number, number])
+            moved = at.vector.copy()
+            moved[number] += step
+            there = look(at.problem, moved, points, packing, priors).gradient
+            block[column] = (here - there)[staged] / step
+        block = _at_least(0.5 * (block + block.T), curvature[staged])
+    found = np.diag(np.full(n_numbers, _KNOWN))
+    found[np.ix_(staged, staged)] = block
+    return found
+
+
+def _at_least(information: Array, curvature: Array) -> Array:
+    """Return an information that in no direction is less than the priors' own."""
+    data = information - np.diag(curvature)
+    scale = 1 / np.sqrt(np.maximum(np.diag(data), 1e-8))
+    values, vectors = np.linalg.eigh(data * scale[:, None] * scale)
+    data = (vectors * np.maximum(values, 1e-6)) @ vectors.T / scale[:, None] / scale
+    return np.asarray(data + np.diag(curvature))
 
 
 def _information(gradients: Array, curvature: Array) -> Array:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from braindive.arrays import Array, BoolArray
+from braindive.arrays import Array, BoolArray, IntArray
 from braindive.dive.curves import Bounds, Curves
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
 from braindive.staging.likelihood import Evaluation
@@ -77,6 +77,11 @@ class Packing:
             others if self.speeds_vary else 0,
             self.n_groups if self.speeds_vary else 0,
         ]
+
+    def of_stages(self) -> IntArray:
+        """Which numbers stages depend on directly: all but those of E and B."""
+        ends = np.cumsum(self.sizes)
+        return np.r_[: ends[0], ends[2] : ends[-1]]
 
     def parts(self, vector: Array) -> list[Array]:
         """Split a vector, or the last axis of an array of them, into its parts."""
