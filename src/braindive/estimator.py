@@ -638,10 +638,11 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                 f"{cohort.n_vertices}; use maps of the same space."
             )
 
-    def _say(self, category: type[Warning], message: str, stacklevel: int) -> None:
-        """Warn, and keep the warning with the model."""
+    def _say(self, category: type[Warning] | None, message: str, stacklevel: int) -> None:
+        """Keep a warning with the model and, if it has a category, warn."""
         self.warnings_.append(message)
-        warnings.warn(message, category, stacklevel=stacklevel)
+        if category is not None:
+            warnings.warn(message, category, stacklevel=stacklevel)
 
 
 def timeline_of(cohort: Cohort, unit: float | None = None) -> Timeline:

@@ -18,8 +18,8 @@ _ADVICE = {
 
 def warnings_of(
     outcome: Outcome, results: Results, names: list[str]
-) -> Iterator[tuple[type[Warning], str]]:
-    """Warnings that a fit deserves, one by one.
+) -> Iterator[tuple[type[Warning] | None, str]]:
+    """Warnings that a fit deserves, one by one; those without a category are kept, not raised.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def warnings_of(
 
 def _plateaus(
     results: Results, names: list[str], empty: set[int]
-) -> Iterator[tuple[type[Warning], str]]:
+) -> Iterator[tuple[type[Warning] | None, str]]:
     """Plateaus that nobody has reached: there the curve is a guess."""
     internal = results.internal
     timeline, found = internal.training.timeline, internal.parameters
@@ -84,14 +84,16 @@ def _plateaus(
         if int(k) in empty:
             continue
         which = " and ".join(np.array(["early", "late"])[~reached[k]])
-        known = ""
+        known, category = "", None
         if results.marginal is not None and found.trajectories.has_amplitude():
             width = found.trajectories.n_parameters()
             variance = results.marginal.curve_uncertainty.covariance[k * width, k * width]
             half = 1.96 * float(internal.scale.value_errors(np.sqrt(variance)))
+            # Where not even the sign is known, the curve should not be read at all.
+            category = DataWarning if half > abs(changes[k]) else None
             known = f" (95 % interval {changes[k] - half:.3g} to {changes[k] + half:.3g})"
         yield (
-            DataWarning,
+            category,
             f"nobody has reached the {which} plateau of {names[k]}: its change of "
             f"{changes[k]:.3g}{known} is a guess beyond the scores that were seen.",
         )

@@ -20,9 +20,8 @@ from braindive.staging.marginal_stager import (
     MarginalStager,
     MarginalStages,
     Training,
-    place_subjects,
 )
-from braindive.staging.stagers import PublishedStager
+from braindive.staging.stagers import PublishedStager, Stages
 from braindive.values.protocol import Unit
 
 # Least noise, as a share of the spread of all values: as in the EM.
@@ -122,19 +121,20 @@ def put_in_order(
     if problem.staging and people == "differ":
         fit = fit_marginal(_pooled(state, problem), timeline, found, problem.priors, controls)
         # Clusters as these curves and stages have them, and then the curves of these clusters.
-        placed = place_subjects(fit.climb.problem, fit.climb.evaluation.posterior.mean()[1])
-        state = relabel(problem, _shown(found, placed, _pooled(state, problem)), state)
+        state = relabel(problem, _shown(found, _stages(fit), _pooled(state, problem)), state)
         pooled = _pooled(state, problem)
         fit = fit.again(pooled, state.parameters.noise)
-        placed = place_subjects(fit.climb.problem, placed.shifts)
         if scale == "controls":
-            unit = unit_of_controls(placed.problem, placed.posterior, reference)
+            unit = unit_of_controls(fit.climb.problem, fit.climb.evaluation.posterior, reference)
         else:
-            unit = unit_of_years(placed.problem, placed.posterior)
-        marginal = MarginalStager.of(fit, unit, placed)
+            unit = unit_of_years(fit.climb.problem, fit.climb.evaluation.posterior)
+        marginal = MarginalStager.of(fit, unit)
         # Placed as anybody else would be, from what the model keeps, for the same answer.
         sums, weights = _sums(state)
         placed = marginal.place(timeline, sums, weights, groups)
+        if scale == "years" and timeline.has_follow_up:
+            # The unit is the mean speed as it is shown.
+            marginal = replace(marginal, spread=_usual_speed(placed, groups) / timeline.unit)
         found = _shown(found, placed, pooled)
         centre, spread = marginal.centre, marginal.spread
     elif problem.staging:
@@ -179,6 +179,11 @@ def put_in_order(
     )
 
 
+def _stages(fit: MarginalFit) -> MarginalStages:
+    problem, posterior = fit.climb.problem, fit.climb.evaluation.posterior
+    return MarginalStages(problem.timeline, *posterior.mean(), problem, posterior)
+
+
 def _pooled(state: State, problem: Problem) -> PooledMeans:
     z, squares = state.responsibilities, problem.measurements.squares
     return PooledMeans.from_products(*_sums(state), z, squares)
@@ -220,4 +225,9 @@ def _published_unit(
     centre = float(np.min(found.trajectories.onset(scores)))
     if not timeline.has_follow_up:
         return centre, float(np.std(scores)) or 1.0
-    return centre, float(found.speeds[groups == groups.max()].mean()) / timeline.unit
+    return centre, _usual_speed(found, groups) / timeline.unit
+
+
+def _usual_speed(stages: Parameters | Stages, groups: IntArray) -> float:
+    """Mean speed of those who are no controls, or of all."""
+    return float(stages.speeds[groups == groups.max()].mean())

@@ -92,7 +92,7 @@ class MarginalStager:
     known_scores: Array
 
     @classmethod
-    def of(cls, fit: MarginalFit, unit: ScoreUnit, placed: MarginalStages) -> MarginalStager:
+    def of(cls, fit: MarginalFit, unit: ScoreUnit) -> MarginalStager:
         """Keep what a fit has found.
 
         Parameters
@@ -101,10 +101,9 @@ class MarginalStager:
             At the optimum.
         unit : ScoreUnit
             Origin and unit of the user's score.
-        placed : MarginalStages
-            The training subjects, as `place_subjects` places them.
         """
-        found, timeline = fit.climb.problem, placed.timeline
+        found = fit.climb.problem
+        speeds, shifts = fit.climb.evaluation.posterior.mean()
         jacobian = fit.packing.parameter_jacobian(found)
         information = observed_information(fit.climb, fit.packing, fit.priors, FINE)
         covariance = jacobian @ np.linalg.solve(information, jacobian.T)
@@ -116,8 +115,8 @@ class MarginalStager:
             CurveUncertainty(covariance, unit.by_centre, unit.by_spread, unit.relative_variance),
             unit.centre,
             unit.spread,
-            placed.shifts,
-            timeline.scores(placed.speeds, placed.shifts),
+            shifts,
+            found.timeline.scores(speeds, shifts),
         )
 
     def in_order(self, order: IntArray) -> MarginalStager:

@@ -95,6 +95,8 @@ class StagePrior:
 
     def membership(self, log_speeds: Array, shifts: Array) -> Array:
         """Probability of each group given log speed and shift, (n_groups, n_subjects)."""
+        if np.all(self.groups >= 0):
+            return (np.arange(self.population.n_groups)[:, None] == self.groups).astype(float)
         all_groups = self._of_all(log_speeds, shifts)
         return np.asarray(np.exp(all_groups - logsumexp(all_groups, axis=0)))
 

@@ -1,0 +1,52 @@
+"""Intervals of scores in years cover the truth in the same unit, whoever is staged."""
+
+import numpy as np
+import pytest
+from cases import draw, fit
+
+from braindive.staging.curve_uncertainty import unit_of_years
+from braindive.staging.marginal_fit import groups_of
+from braindive.staging.marginal_stager import MarginalStager
+
+
+@pytest.fixture(scope="module")
+def staged():
+    """Scores in years of patients of eight cohorts: estimate, truth, error, own error."""
+    found = {"training": [], "new": []}
+    for seed in range(8):
+        drawn = draw(100 + seed, n_controls=30, n_patients=60)
+        new = draw(200 + seed, n_controls=30, n_patients=60)
+        at = fit(drawn)
+        unit = unit_of_years(at.climb.problem, at.climb.evaluation.posterior)
+        stager = MarginalStager.of(at, unit)
+        usual = drawn.speeds[drawn.patients].mean()
+        for name, people in (("training", drawn), ("new", new)):
+            # Times of new people in the internal unit of the training.
+            timeline = people.timeline
+            sums = people.pooled.means * people.pooled.weights
+            groups = groups_of(timeline, people.controls)
+            placed = stager.place(timeline, sums, people.pooled.weights, groups)
+            scores = timeline.scores(placed.speeds, placed.shifts)[timeline.starts]
+            own = placed.posterior.standard_errors(timeline)[:, 2]
+            rows = np.stack(
+                [
+                    (scores - unit.centre) / unit.spread,
+                    (people.first - people.curves.midpoint.min()) / usual,
+                    stager.errors(placed)[:, 2] / unit.spread,
+                    own / unit.spread,
+                ]
+            )
+            found[name].append(rows[:, people.patients])
+    return {name: np.concatenate(rows, axis=1) for name, rows in found.items()}
+
+
+@pytest.mark.parametrize("part", ["training", "new"])
+def test_intervals_cover_the_truth(staged, part):
+    estimate, truth, error, own = staged[part]
+    assert 0.92 < np.mean(np.abs(estimate - truth) < 1.96 * error) < 0.98
+    # Without what is not known of curves and unit they would cover less, and half as wide far less.
+    covered = [
+        np.mean(np.abs(estimate - truth) < 1.96 * width) for width in (error, own, error / 2)
+    ]
+    assert covered[0] > covered[1] > covered[2]
+    assert covered[2] < 0.8
