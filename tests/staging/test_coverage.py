@@ -44,9 +44,8 @@ def staged():
 def test_intervals_cover_the_truth(staged, part):
     estimate, truth, error, own = staged[part]
     assert 0.92 < np.mean(np.abs(estimate - truth) < 1.96 * error) < 0.98
-    # Without what is not known of curves and unit they would cover less, and half as wide far less.
-    covered = [
-        np.mean(np.abs(estimate - truth) < 1.96 * width) for width in (error, own, error / 2)
-    ]
+    # Without what is not known of curves and unit they would cover less, half as wide far less.
+    widths = error, own, error / 2
+    covered = [np.mean(np.abs(estimate - truth) < 1.96 * width) for width in widths]
     assert covered[0] > covered[1] > covered[2]
     assert covered[2] < 0.8

@@ -35,6 +35,8 @@ _FEW_SUBJECTS, _MANY_SUBJECTS = 300, 1000
 # Steps after which only the best start of each direction goes on, most coarse and fine steps, and
 # most steps with everybody where there are more than many. Choices.
 _SCREENING, _COARSE_STEPS, _FINE_STEPS, _LAST_STEPS = 12, 150, 300, 5
+# Most searches for other modes of the subjects' stages, each followed by a climb; a choice.
+_SEARCHES = 6
 # Fewer controls, or others, than this have no distribution of their own. A choice.
 _LEAST_GROUP = 8
 # Speeds and spreads from which a fit starts: controls at 60 % of the others' speed. Choices.
@@ -176,11 +178,16 @@ def _follow_best(
         reached = climb(some, points, packing, weak, COARSE, max_iter=_SCREENING)
         found.append(MarginalFit(reached, packing, weak))
     best = max(found, key=lambda outcome: outcome.climb.objective)
-    here = best.climb
-    points = here.evaluation.posterior.lay_points(here.problem.prior, COARSE)
-    here = climb(
-        here.problem, points, best.packing, best.priors, COARSE, _COARSE_STEPS, here.inverse
-    )
+    here, before = best.climb, -np.inf
+    for _ in range(_SEARCHES):
+        # Points follow a subject's posterior, and so cannot see another mode far away.
+        points = searched_points(here, COARSE)
+        here = climb(
+            here.problem, points, best.packing, best.priors, COARSE, _COARSE_STEPS, here.inverse
+        )
+        if here.objective < before + 1.0:
+            break
+        before = here.objective
     return replace(best, climb=here)
 
 
@@ -207,6 +214,12 @@ def _climb_all(
             inverse = inverse * (len(known) / size)
         here = climb(some, points, packing, fit.priors, FINE, steps, inverse, near=np.inf)
     return replace(fit, climb=here)
+
+
+def searched_points(here: Climb, rule: Rule) -> Points:
+    """Points around the best modes of all subjects, wherever they are."""
+    known = here.evaluation.posterior.mean()[1]
+    return points_at(here.problem, *find_stages(here.problem, known), rule)
 
 
 def points_at(problem: CorrelatedStageProblem, speeds: Array, shifts: Array, rule: Rule) -> Points:

@@ -98,6 +98,22 @@ def look(
     )
 
 
+def _try(
+    problem: CorrelatedStageProblem,
+    vector: Array,
+    points: Points,
+    packing: Packing,
+    priors: WeakPriors,
+) -> Climb | None:
+    """As `look`; None where a step goes so far that nothing can be computed there."""
+    try:
+        with np.errstate(all="ignore"):
+            there = look(problem, vector, points, packing, priors)
+    except np.linalg.LinAlgError:
+        return None
+    return there if np.isfinite(there.gradient).all() else None
+
+
 def climb(
     problem: CorrelatedStageProblem,
     points: Points,
@@ -155,9 +171,10 @@ def climb(
         furthest = longest * np.sqrt(len(direction))
         length = min(float(np.sqrt(decrement)), furthest)
         step = direction * (length / np.sqrt(decrement))
-        there = look(problem, here.vector + step, points, packing, priors)
+        there = _try(problem, here.vector + step, points, packing, priors)
         n_evaluations += 1
-        if there.objective - here.objective >= _WORTHWHILE * float(here.gradient @ step):
+        hoped = _WORTHWHILE * float(here.gradient @ step)
+        if there is not None and there.objective - here.objective >= hoped:
             inverse = _update(inverse, step, here.gradient - there.gradient)
             here, fresh, longest = there, False, min(_LONGEST, 1.5 * longest)
             continue
