@@ -20,43 +20,33 @@ def find_browser():
 
 
 def pytest_configure():
-    """Let Ctrl-C through to commands that tests start, in a run in the background too.
+    """Prepare what processes inherit: those of pytest-xdist, and those that tests start.
 
-    Shells let what runs in the background ignore SIGINT, and all its children inherit that.
+    Each computes products of matrices in one thread, since there is a process for each core.
+    Ctrl-C reaches commands in a run in the background too: shells let what runs there ignore
+    SIGINT.
     """
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
-    """Say which tests run in one process, and begin with those that take long.
+    """Begin with the files that take long, so that no process waits for another at the end.
 
-    Tests that use the shared Dask cluster or the browser run in one process each, so that one of
-    each is started. Tests of a file share its fixtures and run in one process too, but for slow
-    ones, which are spread. What takes long comes first, so that no process waits for another at
-    the end.
+    Tests of a file run in one process, which makes its fixtures once (``--dist=loadfile``).
     """
-    for item in items:
+
+    def file_of(item):
+        return item.nodeid.partition("::")[0]
+
+    def takes_long(item):
         fixtures = getattr(item, "fixturenames", ())
-        if "two_workers" in fixtures:
-            group = "dask"
-        elif "browser" in fixtures:
-            group = "browser"
-        elif item.get_closest_marker("slow"):
-            continue
-        else:
-            group = item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(group))
-    heavy = ("browser", "two_workers")
-    items.sort(
-        key=lambda item: (
-            not (
-                item.get_closest_marker("slow")
-                or any(name in getattr(item, "fixturenames", ()) for name in heavy)
-            )
-        )
-    )
+        return item.get_closest_marker("slow") or {"browser", "two_workers"} & set(fixtures)
+
+    long_files = {file_of(item) for item in items if takes_long(item)}
+    items.sort(key=lambda item: file_of(item) not in long_files)
 
 
 def pytest_runtest_setup(item):
@@ -123,6 +113,20 @@ def gappy_cohort(cohort):
 @pytest.fixture(scope="session")
 def model(cohort):
     return bd.DIVE(n_clusters=3, random_state=0).fit(cohort)
+
+
+@pytest.fixture(scope="session")
+def clear_cohort():
+    """Two clusters that nobody could mistake."""
+    return bd.simulate_cohort(
+        n_subjects=40,
+        n_vertices=60,
+        midpoints=(-10, 12),
+        noise=0.3,
+        midpoint_variation=1.0,
+        control_share=0.3,
+        random_state=0,
+    ).cohort
 
 
 @pytest.fixture(scope="session")

@@ -17,10 +17,8 @@ PASSES = 3
 
 def main():
     """Run the command with the pause in it."""
-    from distributed import Client
-
-    from braindive.cli import fitting
     from braindive.cli.main import run
+    from braindive.io import models
 
     folder, where, *arguments = sys.argv[1:]
     paused, go = Path(folder, "paused"), Path(folder, "go")
@@ -42,9 +40,12 @@ def main():
         pause()
         return gather(*arguments, **options)
 
-    write_checkpoint, gather = fitting.write_checkpoint, Client.gather
-    fitting.write_checkpoint = write_and_pause
+    write_checkpoint = models.write_checkpoint
+    models.write_checkpoint = write_and_pause
     if where == "gather":
+        from distributed import Client
+
+        gather = Client.gather
         Client.gather = pause_and_gather
     sys.argv = ["braindive", *arguments]
     run()

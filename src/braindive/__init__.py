@@ -1,112 +1,42 @@
 """Disease progression on the brain itself, from short longitudinal maps."""
 
-from braindive.cohort import Cohort
-from braindive.cohort.checkup import Finding, inspect_cohort
-from braindive.cohort.preprocessing import Preprocessing
-from braindive.dive.curves import Trajectories
-from braindive.dive.priors import Gamma, Normal, Priors
-from braindive.errors import (
-    BraindiveError,
-    BraindiveWarning,
-    ClusterError,
-    CohortError,
-    ConvergenceWarning,
-    DataWarning,
-    ModelFileError,
-    NotFittedError,
-    ParameterError,
-    ReadError,
-)
-from braindive.estimator import DIVE
-from braindive.evaluation.bootstrap import Bootstrap, bootstrap
-from braindive.evaluation.comparison import compare_models
-from braindive.evaluation.goodness import GoodnessOfFit, goodness_of_fit
-from braindive.evaluation.groups import compare_groups
-from braindive.evaluation.matching import Matching, match_clusters
-from braindive.evaluation.overlap import cluster_overlap, fold_overlap
-from braindive.evaluation.rivals import MeanMap
-from braindive.evaluation.selection import recommend_n_clusters, select_n_clusters
-from braindive.evaluation.summary import summarise_comparison
-from braindive.io.atlas import read_atlas
-from braindive.io.export import write_cohort
-from braindive.io.freesurfer import read_freesurfer_table
-from braindive.io.maps import write_maps
-from braindive.io.packed import open_packed, pack_cohort
-from braindive.io.reading import read_cohort
-from braindive.io.spaces import load_space
-from braindive.loading import load_model
-from braindive.plotting.brains import plot_clusters, plot_pathology
-from braindive.plotting.choices import plot_comparison, plot_convergence, plot_selection
-from braindive.plotting.people import plot_groups, plot_speed_shift, plot_stages
-from braindive.plotting.trajectories import plot_subjects, plot_trajectories
-from braindive.report.build import Report, build_report
-from braindive.simulation import Simulation, simulate_cohort
-from braindive.space import Regions, Space, Surface, Volume
-from braindive.variants import no_staging_model, roi_model
-
-__all__ = [
-    "DIVE",
-    "Bootstrap",
-    "BraindiveError",
-    "BraindiveWarning",
-    "ClusterError",
-    "Cohort",
-    "CohortError",
-    "ConvergenceWarning",
-    "DataWarning",
-    "Finding",
-    "Gamma",
-    "GoodnessOfFit",
-    "Matching",
-    "MeanMap",
-    "ModelFileError",
-    "Normal",
-    "NotFittedError",
-    "ParameterError",
-    "Preprocessing",
-    "Priors",
-    "ReadError",
-    "Regions",
-    "Report",
-    "Simulation",
-    "Space",
-    "Surface",
-    "Trajectories",
-    "Volume",
-    "bootstrap",
-    "build_report",
-    "cluster_overlap",
-    "compare_groups",
-    "compare_models",
-    "fold_overlap",
-    "goodness_of_fit",
-    "inspect_cohort",
-    "load_model",
-    "load_space",
-    "match_clusters",
-    "no_staging_model",
-    "open_packed",
-    "pack_cohort",
-    "plot_clusters",
-    "plot_comparison",
-    "plot_convergence",
-    "plot_groups",
-    "plot_pathology",
-    "plot_selection",
-    "plot_speed_shift",
-    "plot_stages",
-    "plot_subjects",
-    "plot_trajectories",
-    "read_atlas",
-    "read_cohort",
-    "read_freesurfer_table",
-    "recommend_n_clusters",
-    "roi_model",
-    "select_n_clusters",
-    "simulate_cohort",
-    "summarise_comparison",
-    "write_cohort",
-    "write_maps",
-]
+import ast
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 
 __version__ = "0.1.0"
+
+
+def _public_names() -> dict[str, str]:
+    """Module of each public name, as the imports of the stub `__init__.pyi` say."""
+    stub = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+    return {
+        alias.name: str(statement.module)
+        for statement in ast.parse(stub).body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+
+
+_MODULES = _public_names()
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used.
+
+    Importing everything takes seconds, which a command, or a worker process that only multiplies
+    matrices, need not wait for. This is the way of SPEC 1 of Scientific Python, lazy loading.
+    """
+    if name in _MODULES:
+        value = getattr(import_module(_MODULES[name]), name)
+        globals()[name] = value
+        return value
+    if not name.startswith("_") and find_spec(f"{__name__}.{name}") is not None:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

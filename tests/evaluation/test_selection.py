@@ -14,20 +14,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:in . of .. runs. which way:brain
 
 
 @pytest.fixture(scope="module")
-def clear_cohort():
-    """Two clusters that nobody could mistake."""
-    return bd.simulate_cohort(
-        n_subjects=40,
-        n_vertices=60,
-        midpoints=(-10, 12),
-        noise=0.3,
-        midpoint_variation=1.0,
-        control_share=0.3,
-        random_state=0,
-    ).cohort
-
-
-@pytest.fixture(scope="module")
 def table(clear_cohort):
     model = bd.DIVE(n_init=1, tol=1e-2, random_state=0)
     return bd.select_n_clusters(

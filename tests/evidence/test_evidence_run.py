@@ -1,5 +1,7 @@
 """`python evidence/run.py`, which `make paper` calls, killed and interrupted."""
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -7,27 +9,29 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+import run as script
 
 SCRIPT = Path(__file__).parents[2] / "evidence" / "run.py"
 # Seconds after which a run counts as hanging.
 PATIENCE = 300
 
 
-def command(folder, jobs):
-    options = ["--size", "tiny", "--only", "groups", "--jobs", str(jobs)]
-    where = ["--output", str(folder / "pages"), "--cache", str(folder / "cache")]
-    return [sys.executable, str(SCRIPT), *options, *where]
+def options(folder, jobs):
+    what = ["--size", "tiny", "--only", "groups", "--jobs", str(jobs)]
+    return [*what, "--output", str(folder / "pages"), "--cache", str(folder / "cache")]
 
 
-def run(folder, jobs):
-    result = subprocess.run(
-        command(folder, jobs), capture_output=True, text=True, timeout=PATIENCE, check=True
-    )
-    return result.stderr
+def run(folder):
+    """Run in this process what nobody disturbs; what it said."""
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(said):
+        patch.setattr(sys, "argv", [str(SCRIPT), *options(folder, jobs=1)])
+        script.main()
+    return said.getvalue()
 
 
 def finished(folder):
@@ -36,7 +40,7 @@ def finished(folder):
     return {path: path.stat().st_mtime_ns for path in paths}
 
 
-@contextmanager
+@contextlib.contextmanager
 def unreachable(folder, names):
     """Let a run that comes to one of these results wait: it reads from a pipe without an end."""
     cache = folder / "cache"
@@ -51,7 +55,10 @@ def unreachable(folder, names):
 def stop(folder, jobs, number, at_least):
     """Start a run, send it and its workers a signal once some results are there, and wait."""
     process = subprocess.Popen(
-        command(folder, jobs), stderr=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, str(SCRIPT), *options(folder, jobs)],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     try:
         until = time.monotonic() + PATIENCE
@@ -68,7 +75,7 @@ def stop(folder, jobs, number, at_least):
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
-    run(folder, jobs=1)
+    run(folder)
     return folder
 
 
@@ -98,7 +105,7 @@ def test_a_run_that_was_killed_and_interrupted_goes_on_to_the_same_pages(undistu
     assert {path.name for path in after_interrupt} == set(names[:5])
     assert after_kill.items() <= after_interrupt.items()
 
-    messages = run(tmp_path, jobs=1)
+    messages = run(tmp_path)
     (found,) = re.findall(r"group_test 10/10 \((\d+) found in the cache\)", messages)
     assert int(found) == 5
     assert after_interrupt.items() <= finished(tmp_path).items()
@@ -108,5 +115,5 @@ def test_a_run_that_was_killed_and_interrupted_goes_on_to_the_same_pages(undistu
 
 def test_a_finished_run_computes_nothing_again(undisturbed):
     before = finished(undisturbed)
-    assert "10/10 (10 found in the cache)" in run(undisturbed, jobs=1)
+    assert "10/10 (10 found in the cache)" in run(undisturbed)
     assert finished(undisturbed) == before

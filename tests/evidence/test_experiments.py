@@ -156,20 +156,6 @@ def test_a_simulated_cohort_without_an_effect_shows_none():
     assert (rows["p_value"] > 0.01).all()
 
 
-@pytest.fixture(scope="module")
-def clear_cohort():
-    """Two clusters that nobody could mistake."""
-    return bd.simulate_cohort(
-        n_subjects=40,
-        n_vertices=60,
-        midpoints=(-10, 12),
-        noise=0.3,
-        midpoint_variation=1.0,
-        control_share=0.3,
-        random_state=0,
-    ).cohort
-
-
 def test_pieces_of_the_work_give_the_table_of_the_whole(clear_cohort):
     model = bd.DIVE(2, n_init=1, tol=1e-2, random_state=0)
     row = judge_candidate(clear_cohort, model, n_halvings=2, seed=5)

@@ -108,6 +108,18 @@ def test_a_model_with_atlas_priors_and_array_settings_comes_back(study, tmp_path
     np.testing.assert_array_equal(again.scores_, model.scores_)
 
 
+@pytest.mark.parametrize("kind", [pd.Series, pd.Index, pd.Categorical])
+@pytest.mark.parametrize("regions", [["ent", "hip"], [11, 12]], ids=["names", "numbers"])
+def test_a_column_of_a_table_as_assignments_comes_back_as_an_array(study, tmp_path, kind, regions):
+    labels = np.resize(regions, study.n_vertices)
+    model = bd.roi_model(kind(labels), random_state=0).fit(study)
+    model.save(tmp_path / "fit.dive")
+    loaded = bd.load_model(tmp_path / "fit.dive")
+    np.testing.assert_array_equal(loaded.assignments, labels)
+    np.testing.assert_array_equal(loaded.cluster_names_, model.cluster_names_)
+    np.testing.assert_array_equal(loaded.stage(study), model.stage(study))
+
+
 def test_the_same_fit_gives_the_same_bytes(fitted, study, saved, tmp_path):
     again = tmp_path / "again.dive"
     bd.DIVE(**fitted.get_params(deep=False)).fit(study).save(again)

@@ -88,6 +88,30 @@ def test_another_mesh_is_shown_as_it_is():
     np.testing.assert_array_equal(mesh.coordinates, np.eye(3))
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("flat_axis", [0, 1, 2])
+def test_a_flat_mesh_is_drawn_whole_from_both_its_sides(flat_axis, side):
+    """As of a cortex that was cut and flattened: a grid of 4 x 5 vertices in a plane."""
+    grid = np.array([(column, row) for row in range(5) for column in range(4)], dtype=float)
+    corners = np.array([4 * row + column for row in range(4) for column in range(3)])
+    faces = np.concatenate([corners[:, None] + [0, 1, 5], corners[:, None] + [0, 5, 4]])
+    part = Hemisphere(side, np.insert(grid, flat_axis, 3.0, axis=1), faces)
+    cohort = bd.simulate_cohort(
+        n_subjects=10, space=bd.Surface("flat", (part,)), control_share=0.3, random_state=0
+    ).cohort
+    model = bd.roi_model(grid[:, 1] > 2, spatial=None).fit(cohort)
+    lateral, medial = bd.plot_clusters(model).axes
+    for ax in (lateral, medial):
+        (drawn,) = ax.collections
+        assert len(drawn.get_paths()) == len(faces)
+        middles = np.array([path.vertices[:3].mean(axis=0) for path in drawn.get_paths()])
+        np.testing.assert_allclose(np.ptp(middles, axis=0), [7 / 3, 10 / 3])
+        # Nothing is shaded, and all triangles above the third row have the colour of their region.
+        late = cluster_colours(2)[list(model.cluster_names_).index("True")]
+        is_late = [to_hex(colour) == late for colour in drawn.get_facecolors()]
+        np.testing.assert_array_equal(is_late, middles[:, 1] > 2.5)
+
+
 def test_slices_show_the_labels_upright(block_model, block):
     figure = bd.plot_clusters(block_model)
     axial = figure.axes[7]

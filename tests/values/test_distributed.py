@@ -239,12 +239,12 @@ def test_command_line_fits_on_a_cluster_and_within_a_memory(client, tmp_path):
 
 def choose_number(cohort, model):
     return bd.select_n_clusters(
-        cohort, [1, 2], n_splits=2, n_resamples=1, n_jobs=-1, random_state=0
+        cohort, [1, 2], model=model, n_splits=2, n_resamples=1, n_jobs=-1, random_state=0
     )
 
 
 def cross_validate(cohort, model):
-    return bd.compare_models(cohort, n_folds=2, n_clusters=2, n_jobs=-1, random_state=0)
+    return bd.compare_models(cohort, {"DIVE": model}, n_folds=2, n_jobs=-1, random_state=0)
 
 
 def resample(cohort, model):
@@ -256,7 +256,7 @@ def resample(cohort, model):
 @pytest.mark.parametrize("evaluate", [choose_number, cross_validate, resample])
 def test_many_fits_spread_over_the_workers_and_find_the_same(client, evaluate):
     cohort = bd.simulate_cohort(12, 3, 40, control_share=0.3, random_state=0).cohort
-    model = bd.DIVE(2, random_state=0).fit(cohort)
+    model = bd.DIVE(2, n_init=1, tol=1e-2, random_state=0).fit(cohort)
 
     def count_tasks():
         counts = client.run(lambda dask_worker: dask_worker.state.executed_count)
@@ -275,15 +275,16 @@ def test_commands_that_judge_run_on_a_cluster(client, tmp_path):
     cohort = bd.simulate_cohort(12, 3, 40, control_share=0.3, random_state=0).cohort
     table = str(bd.write_cohort(cohort, tmp_path / "study", "table"))
     tables = []
-    for name, options in (("one", []), ("many", ["--dask", client.scheduler.address])):
-        command = ["select", table, "-k", "1,2", "--splits", "2", "--resamples", "0"]
+    for name, options in (("one", ["-j", "1"]), ("many", ["--dask", client.scheduler.address])):
+        command = ["select", table, "-k", "2", "--splits", "2", "--resamples", "0"]
         ended = CliRunner().invoke(app, [*command, "-o", str(tmp_path / name), *options])
         assert ended.exit_code == 0, ended.output
         tables.append((tmp_path / name / "selection.tsv").read_text())
     assert tables[0] == tables[1]
 
 
-def test_scheduler_that_does_not_answer_is_named():
+def test_scheduler_that_does_not_answer_is_named(monkeypatch):
+    monkeypatch.setattr("braindive.cli.fitting._PATIENCE", 0.2)
     message = r"no Dask scheduler answers at tcp://127.0.0.1:1 "
     with pytest.raises(ClusterError, match=message), connect("tcp://127.0.0.1:1"):
         pass

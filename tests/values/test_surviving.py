@@ -6,14 +6,16 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 from distributed import Client
+from typer.testing import CliRunner
 
 import braindive as bd
+from braindive.cli.main import app
 
 pytestmark = pytest.mark.slow
 # Seconds until something counts as hanging; other tests may keep the machine busy.
@@ -31,11 +33,23 @@ def packed(tmp_path_factory):
     return str(bd.pack_cohort(source, folder / "study.zarr"))
 
 
+@pytest.fixture(scope="module")
+def undisturbed(packed):
+    return bd.DIVE(3, n_init=1, random_state=0).fit(bd.open_packed(packed))
+
+
 @pytest.fixture
 def address():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    """Where a scheduler can start, end and start anew.
+
+    The port is below those that Linux gives to whoever asks for any (from 32768 on), so that
+    nobody else has it in between; processes of pytest-xdist begin to search at different ones.
+    """
+    for port in range(20000 + os.getpid() % 10000, 32768):
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return f"tcp://127.0.0.1:{port}"
+    raise AssertionError("there is no free port")
 
 
 def start(*command):
@@ -79,10 +93,9 @@ def start_and_pause(folder, where, command):
 
 
 def resume(packed, output, *options):
-    process = start("-m", "braindive.cli.main", *fit_command(packed, output, "--resume", *options))
-    _, messages = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0, messages
-    assert "Going on after pass" in messages
+    ended = CliRunner().invoke(app, fit_command(packed, output, "--resume", *options))
+    assert ended.exit_code == 0, ended.output
+    assert "Going on after pass" in ended.stderr
     return bd.load_model(output)
 
 
@@ -92,15 +105,7 @@ def assert_same(model, reference):
     np.testing.assert_allclose(model.scores_, reference.scores_, atol=1e-6)
 
 
-def fit(packed, address=None, callback=None):
-    model = bd.DIVE(3, n_init=1, random_state=0)
-    if address is None:
-        return model.fit(bd.open_packed(packed))
-    with Client(address, timeout=PATIENCE) as client:
-        return model.fit(bd.open_packed(packed), client=client, callback=callback)
-
-
-def test_fit_goes_on_after_a_scheduler_that_was_killed(packed, tmp_path, address):
+def test_fit_goes_on_after_a_scheduler_that_was_killed(packed, undisturbed, tmp_path, address):
     output = tmp_path / "fit.dive"
     with cluster(address) as scheduler:
         command = fit_command(packed, output, "--dask", address)
@@ -112,10 +117,10 @@ def test_fit_goes_on_after_a_scheduler_that_was_killed(packed, tmp_path, address
     assert messages.startswith(f"Error: the Dask scheduler at {address} went away")
     assert messages.count("\n") == 1
     with cluster(address):
-        assert_same(resume(packed, output, "--dask", address), fit(packed, address))
+        assert_same(resume(packed, output, "--dask", address), undisturbed)
 
 
-def test_fit_waits_for_a_scheduler_that_restarts(packed, address):
+def test_fit_waits_for_a_scheduler_that_restarts(packed, undisturbed, address):
     with ExitStack() as first, ExitStack() as second:
 
         def restart(progress):
@@ -124,12 +129,14 @@ def test_fit_waits_for_a_scheduler_that_restarts(packed, address):
                 second.enter_context(cluster(address))
 
         first.enter_context(cluster(address))
-        disturbed = fit(packed, address, callback=restart)
-        assert_same(disturbed, fit(packed, address))
+        model = bd.DIVE(3, n_init=1, random_state=0)
+        with Client(address, timeout=PATIENCE) as client:
+            model.fit(bd.open_packed(packed), client=client, callback=restart)
+        assert_same(model, undisturbed)
 
 
 @pytest.mark.parametrize("where", ["gather", "checkpoint"], ids=["cluster", "disk"])
-def test_fit_goes_on_after_control_c(packed, tmp_path, address, where):
+def test_fit_goes_on_after_control_c(packed, undisturbed, tmp_path, address, where):
     folder = tmp_path / "fits"
     folder.mkdir()
     output = folder / "fit.dive"
@@ -141,6 +148,5 @@ def test_fit_goes_on_after_control_c(packed, tmp_path, address, where):
         assert process.returncode == 130
         assert messages == "Interrupted; the same command goes on from here.\n"
         assert os.listdir(folder) == ["fit.dive.checkpoint"]
-        undisturbed = fit(packed, address if where == "gather" else None)
         assert_same(resume(packed, output, *options), undisturbed)
         assert sorted(os.listdir(folder)) == ["fit.dive", "fit.dive.json"]

@@ -37,6 +37,24 @@ def end_interrupted(state: str) -> NoReturn:
 
 
 @contextmanager
+def orderly_termination() -> Iterator[None]:
+    """Let SIGTERM, which schedulers of clusters send, end a command by way of its clean-up.
+
+    Joblib keeps worker processes for the next call and ends them when Python ends in order; by
+    default the signal would end the command alone and leave them behind.
+    """
+
+    def leave(number: int, _: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    usual = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, usual)
+
+
+@contextmanager
 def readable_warnings() -> Iterator[None]:
     """Show each warning of braindive once and as one line; others are for developers."""
 

@@ -18,7 +18,6 @@ from braindive.cli.console import end_interrupted, messages, output, print_json,
 from braindive.cli.fitting import connect
 from braindive.cli.inputs import check_output_folder, open_cohort
 from braindive.cli.progress import count_progress
-from braindive.evaluation.summary import REFERENCE, comparison_table
 from braindive.io.archive import replace_file
 
 CohortArgument = Annotated[Path, typer.Argument(help="cohort.tsv or a packed cohort.")]
@@ -102,6 +101,8 @@ def compare(
 
     Example: braindive compare study.zarr --atlas regions.annot --scores MMSE,CDRSOB -o comparison/
     """
+    from braindive.evaluation.summary import REFERENCE, comparison_table
+
     check_output_folder(to)
     data = open_cohort(cohort, space)
     regions = None if not atlas else bd.read_atlas(atlas, data.n_vertices, data.space)

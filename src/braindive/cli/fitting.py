@@ -6,21 +6,24 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
 import braindive as bd
-from braindive.checks import check_memory
 from braindive.cli.console import end_interrupted, messages, output, print_json, say
 from braindive.cli.inputs import check_output_file, check_output_folder, open_cohort
 from braindive.cli.progress import fit_progress
 from braindive.cli.settings import FitSettings, merge, read_settings, write_settings
 from braindive.cli.study import SpaceOption
-from braindive.dive.starts import Checkpoint
-from braindive.estimator import Progress
-from braindive.io.models import fit_fingerprint, read_checkpoint, write_checkpoint
+
+if TYPE_CHECKING:  # what `braindive --help` need not wait for
+    from braindive.dive.starts import Checkpoint
+    from braindive.estimator import Progress
+
+# Seconds that a scheduler has to answer, those of a cluster under load included: a choice.
+_PATIENCE = 5.0
 
 
 def fit(
@@ -69,6 +72,9 @@ def fit(
 
     Example: braindive fit --settings fit.dive.json -o again.dive
     """
+    from braindive.checks import check_memory
+    from braindive.io.models import fit_fingerprint, write_checkpoint
+
     chosen = _choose(context, settings)
     path = check_output_file(Path(chosen.output))
     check_memory(memory)
@@ -118,7 +124,7 @@ def connect(address: str | None) -> Iterator[Any]:
     # What goes wrong is told by an error of our own, in one line.
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     try:
-        client = Client(address, timeout=5)  # type: ignore[no-untyped-call]
+        client = Client(address, timeout=_PATIENCE)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
         raise bd.ClusterError(f"no Dask scheduler answers at {address} ({error}).") from error
     with client:
@@ -144,6 +150,8 @@ def _choose(context: typer.Context, file: Path | None) -> FitSettings:
 
 def _find_checkpoint(path: Path, fingerprint: str, required: bool) -> Checkpoint | None:
     """Where an interrupted fit of the same data and settings stands, if there is one."""
+    from braindive.io.models import read_checkpoint
+
     if path.exists():
         try:
             found, checkpoint = read_checkpoint(path)

@@ -7,7 +7,7 @@ import sys
 import typer
 
 import braindive as bd
-from braindive.cli.console import messages, readable_warnings, say
+from braindive.cli.console import messages, orderly_termination, readable_warnings, say
 from braindive.cli.demo import demo
 from braindive.cli.evidence import compare, groups, select
 from braindive.cli.fitting import fit
@@ -40,7 +40,7 @@ for command in (
 def run() -> None:
     """Run a command; bad input and full disks end in one readable line."""
     try:
-        with readable_warnings():
+        with orderly_termination(), readable_warnings():
             app()
     except (bd.BraindiveError, OSError) as error:
         messages.print("[red]Error:[/red]", end=" ")

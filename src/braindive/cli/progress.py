@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import (
@@ -17,7 +18,8 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
-from braindive.estimator import Progress
+if TYPE_CHECKING:
+    from braindive.estimator import Progress
 
 
 @contextmanager

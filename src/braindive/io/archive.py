@@ -150,6 +150,9 @@ def _encode(value: Any, arrays: list[np.ndarray], encoder: Encoder) -> Any:
         return value
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, (pd.Series, pd.Index, pd.api.extensions.ExtensionArray)):
+        # A column of a table is given where an array is meant, such as the region of each vertex.
+        value = np.asarray(value)
     if isinstance(value, np.ndarray):
         if value.dtype.kind in "OUST":
             items = [_encode(item, arrays, encoder) for item in value.ravel().tolist()]

@@ -189,6 +189,8 @@ def picture_of(space: Space | None, n_cuts: int = 3) -> Picture:
 def display_mesh(part: Hemisphere, name: str = "") -> DisplayMesh:
     """Return the inflated fsaverage5 for meshes that begin with its vertices, else the mesh.
 
+    A flat mesh, such as a cortex that was cut and flattened, is put up so that one looks onto it.
+
     Parameters
     ----------
     part : Hemisphere
@@ -198,7 +200,8 @@ def display_mesh(part: Hemisphere, name: str = "") -> DisplayMesh:
     """
     if begins_with_fsaverage5(part, name):
         return _inflated(part.side)
-    return DisplayMesh(part.coordinates, part.faces, np.zeros(part.n_mesh), part.n_mesh)
+    points = _upright_sheet(part.coordinates, part.side)
+    return DisplayMesh(points, part.faces, np.zeros(part.n_mesh), part.n_mesh)
 
 
 def draw_mesh(
@@ -233,16 +236,21 @@ def draw_mesh(
     sign = -1 if (side == "left") == (view == "lateral") else 1
     x, y, z = np.asarray(mesh.coordinates, dtype=float).T
     seen = np.stack([sign * y, z, sign * x], axis=1)
-    corners = seen[mesh.faces]
-    facing = _facing(seen, mesh.faces)
+    faces = mesh.faces
+    if np.ptp(x) == 0:
+        # A flat mesh is seen from both sides: triangles that face away are turned.
+        away = _normals(seen[faces])[:, 2] < 0
+        faces = np.where(away[:, None], faces[:, ::-1], faces)
+    corners = seen[faces]
+    facing = _facing(seen, faces)
     visible = np.flatnonzero(_normals(corners)[:, 2] > 0)
     visible = visible[np.argsort(corners[visible, :, 2].mean(axis=1))]
 
-    middle = np.sort(values[mesh.faces[visible]], axis=1)[:, 1]
-    incomplete = np.isnan(values[mesh.faces[visible]]).any(axis=1)
+    middle = np.sort(values[faces[visible]], axis=1)[:, 1]
+    incomplete = np.isnan(values[faces[visible]]).any(axis=1)
     colours = colour_map(norm(np.where(incomplete, 0.0, middle)))
     colours[incomplete] = to_rgba(NO_VALUE)
-    shade = 1 - _FOLD_SHADE * mesh.depth[mesh.faces[visible]].mean(axis=1)
+    shade = 1 - _FOLD_SHADE * mesh.depth[faces[visible]].mean(axis=1)
     colours[:, :3] *= (shade * (1 - _SLANT_SHADE * (1 - facing[visible])))[:, None]
     ax.add_collection(
         PolyCollection(
@@ -256,6 +264,16 @@ def draw_mesh(
     ax.set_aspect("equal")
     ax.autoscale_view()
     ax.set_axis_off()
+
+
+def _upright_sheet(points: Array, side: Side) -> Array:
+    """Coordinates of a flat mesh, turned to face the sides from which brains are drawn."""
+    (flat,) = np.nonzero(np.ptp(points, axis=0) == 0)
+    if len(flat) != 1:
+        return points
+    # Seen from its lateral side, the first other axis runs to the right and the second one up.
+    across, up = np.delete(points, flat[0], axis=1).T
+    return np.stack([np.zeros(len(points)), -across if side == "left" else across, up], axis=1)
 
 
 def _normals(corners: Array) -> Array:

@@ -114,7 +114,7 @@ def describe_facts(model: DIVE) -> list[tuple[str, str]]:
         ("People", f"{len(model.subjects_):,}"),
         ("Visits", f"{len(model.scores_):,}"),
         ("Follow-up", f"{follow_up.median():.1f} years (median)"),
-        ("Places", f"{model.n_vertices_:,}" + (f" on {space.name}" if space is not None else "")),
+        ("Vertices", f"{model.n_vertices_:,}" + (f" on {space.name}" if space is not None else "")),
         ("Areas", f"{len(model.noise_)}"),
     ]
     if "diagnosis" in visits:
@@ -129,7 +129,9 @@ def describe_warnings(model: DIVE) -> list[str]:
     found = [message[:1].upper() + message[1:] for message in model.warnings_]
     vague = float((model.responsibilities_.max(axis=1) < 0.5).mean())
     if vague > 0.1:
-        found.append(f"{vague:.0%} of the places belong to no area with more than 50% probability.")
+        found.append(
+            f"{vague:.0%} of the vertices belong to no area with more than 50% probability."
+        )
     return found
 
 

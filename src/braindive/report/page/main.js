@@ -33,13 +33,13 @@ function showAreas() {
 function showChoices() {
   if (state.point !== null) {
     const now = (of) => show(mixture(clusters.map((c) => of(c, state.score)), state.point));
-    byId("place").textContent = points.label[state.point] < 0
+    byId("vertex").textContent = points.label[state.point] < 0
       ? `${brain.describe(state.point)}: not measured.`
       : `${brain.describe(state.point)}: ${clusters[state.cluster].name}, ` +
         `${Math.round(100 * points.confidence[state.point])}% sure. Expected value ` +
         `${now(curveValue)}, rate ${now(curveSlope)} at score ${show(state.score)}.`;
   } else if (state.cluster !== null) {
-    byId("place").textContent = `${clusters[state.cluster].name}: expected value ` +
+    byId("vertex").textContent = `${clusters[state.cluster].name}: expected value ` +
       `${show(curveValue(clusters[state.cluster], state.score))} at score ${show(state.score)}.`;
   }
   byId("person").textContent = state.person === null ? "" : people.describe(state.person);

@@ -109,7 +109,7 @@ function makeSurface(onPick, onFrame, onFailure) {
     look();
   }
 
-  // NiiVue finds the place under the pointer in one hidden drawing that has depth for colour.
+  // NiiVue finds the point under the pointer in one hidden drawing that has depth for colour.
   function pick(event) {
     const box = canvas.getBoundingClientRect(), { dpr } = viewer.uiData;
     viewer.mousePos = [(event.clientX - box.left) * dpr, (event.clientY - box.top) * dpr];

@@ -1,0 +1,112 @@
+# The public names and where they live; `__init__.py` imports them from there when they are used.
+
+from braindive.cohort import Cohort
+from braindive.cohort.checkup import Finding, inspect_cohort
+from braindive.cohort.preprocessing import Preprocessing
+from braindive.dive.curves import Trajectories
+from braindive.dive.priors import Gamma, Normal, Priors
+from braindive.errors import (
+    BraindiveError,
+    BraindiveWarning,
+    ClusterError,
+    CohortError,
+    ConvergenceWarning,
+    DataWarning,
+    ModelFileError,
+    NotFittedError,
+    ParameterError,
+    ReadError,
+)
+from braindive.estimator import DIVE
+from braindive.evaluation.bootstrap import Bootstrap, bootstrap
+from braindive.evaluation.comparison import compare_models
+from braindive.evaluation.goodness import GoodnessOfFit, goodness_of_fit
+from braindive.evaluation.groups import compare_groups
+from braindive.evaluation.matching import Matching, match_clusters
+from braindive.evaluation.overlap import cluster_overlap, fold_overlap
+from braindive.evaluation.rivals import MeanMap
+from braindive.evaluation.selection import recommend_n_clusters, select_n_clusters
+from braindive.evaluation.summary import summarise_comparison
+from braindive.io.atlas import read_atlas
+from braindive.io.export import write_cohort
+from braindive.io.freesurfer import read_freesurfer_table
+from braindive.io.maps import write_maps
+from braindive.io.packed import open_packed, pack_cohort
+from braindive.io.reading import read_cohort
+from braindive.io.spaces import load_space
+from braindive.loading import load_model
+from braindive.plotting.brains import plot_clusters, plot_pathology
+from braindive.plotting.choices import plot_comparison, plot_convergence, plot_selection
+from braindive.plotting.people import plot_groups, plot_speed_shift, plot_stages
+from braindive.plotting.trajectories import plot_subjects, plot_trajectories
+from braindive.report.build import Report, build_report
+from braindive.simulation import Simulation, simulate_cohort
+from braindive.space import Regions, Space, Surface, Volume
+from braindive.variants import no_staging_model, roi_model
+
+__all__ = [
+    "DIVE",
+    "Bootstrap",
+    "BraindiveError",
+    "BraindiveWarning",
+    "ClusterError",
+    "Cohort",
+    "CohortError",
+    "ConvergenceWarning",
+    "DataWarning",
+    "Finding",
+    "Gamma",
+    "GoodnessOfFit",
+    "Matching",
+    "MeanMap",
+    "ModelFileError",
+    "Normal",
+    "NotFittedError",
+    "ParameterError",
+    "Preprocessing",
+    "Priors",
+    "ReadError",
+    "Regions",
+    "Report",
+    "Simulation",
+    "Space",
+    "Surface",
+    "Trajectories",
+    "Volume",
+    "bootstrap",
+    "build_report",
+    "cluster_overlap",
+    "compare_groups",
+    "compare_models",
+    "fold_overlap",
+    "goodness_of_fit",
+    "inspect_cohort",
+    "load_model",
+    "load_space",
+    "match_clusters",
+    "no_staging_model",
+    "open_packed",
+    "pack_cohort",
+    "plot_clusters",
+    "plot_comparison",
+    "plot_convergence",
+    "plot_groups",
+    "plot_pathology",
+    "plot_selection",
+    "plot_speed_shift",
+    "plot_stages",
+    "plot_subjects",
+    "plot_trajectories",
+    "read_atlas",
+    "read_cohort",
+    "read_freesurfer_table",
+    "recommend_n_clusters",
+    "roi_model",
+    "select_n_clusters",
+    "simulate_cohort",
+    "summarise_comparison",
+    "write_cohort",
+    "write_maps",
+]
+
+__version__: str
