@@ -45,6 +45,11 @@ class Direction:
     time_z_value: float
 
     @property
+    def is_clear(self) -> bool:
+        """Whether controls, or time, clearly point this way."""
+        return abs(self.z_value) >= CLEAR
+
+    @property
     def is_doubtful(self) -> bool:
         """Whether time does not clearly confirm it: controls alone may be wrong or few."""
         return self.time_z_value < CLEAR

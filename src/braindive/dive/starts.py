@@ -162,13 +162,17 @@ def fit_best(
     # A resumed start may be past the screening, but is judged as it stood then.
     objectives = np.array([monitor.objectives[:screening][-1] for monitor in screened])
     best = int(np.argmax(objectives))
+    other_way = np.array([start.reversed != starts[best].reversed for start in starts])
+    if other_way.any():
+        clear = float(objectives[best] - objectives[other_way].max()) > CLEAR_ODDS
+        if not clear and starts[best].direction.is_clear:
+            # What the likelihood leaves open, known controls decide.
+            clear = True
+            if starts[best].reversed:
+                best = int(np.argmax(np.where(other_way, objectives, -np.inf)))
     chosen = starts[best]
     state, monitor = follow(best, settings.max_iter)
-
-    other_way = [start.reversed != chosen.reversed for start in starts]
-    if any(other_way):
-        clear = float(objectives[best] - objectives[other_way].max()) > CLEAR_ODDS
-    else:
+    if not other_way.any():
         clear = not chosen.direction.is_doubtful or not timeline.has_follow_up
     return Outcome(state, monitor, chosen.problem, chosen.direction, clear)
 

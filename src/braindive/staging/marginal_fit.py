@@ -139,19 +139,23 @@ def fit_marginal(
     if len(outcomes) > 1:
         other = outcomes[order[1]]
         clear = best.climb.objective - other.climb.objective > CLEAR_ODDS
-        if not clear and _controls_lead(other) and not _controls_lead(best):
+        if not clear:
             # What the likelihood leaves open, known controls decide.
-            best = other
+            leads = [_controls_lead(way) for way in (best, other)]
+            clear, best = max(leads) >= CLEAR, other if leads[1] > max(leads[0], CLEAR) else best
     if not timeline.has_follow_up:
         clear = best.climb.problem.prior.population.n_groups > 1
     everyone = replace(best.climb.problem, pooled=pooled, timeline=timeline)
     return replace(_climb_all(best, everyone, timeline, groups), direction_is_clear=clear)
 
 
-def _controls_lead(fit: MarginalFit) -> bool:
-    """Whether controls come before the others."""
-    means = fit.climb.problem.prior.population.shift_means
-    return bool(len(means) > 1 and means[0] < means[-1])
+def _controls_lead(fit: MarginalFit) -> float:
+    """By how many standard errors controls come before the others; 0 without controls."""
+    people, groups = fit.climb.problem.prior.population, fit.climb.problem.prior.groups
+    if people.n_groups == 1:
+        return 0.0
+    error = np.sqrt(np.sum(people.shift_sds**2 / np.bincount(groups)))
+    return float((people.shift_means[-1] - people.shift_means[0]) / error)
 
 
 def _follow_best(
