@@ -141,7 +141,10 @@ def fit_marginal(
         clear = best.climb.objective - other.climb.objective > CLEAR_ODDS
         if not clear:
             # What the likelihood leaves open, known controls decide.
-            leads = [_controls_lead(way) for way in (best, other)]
+            is_control = np.zeros(timeline.n_subjects, dtype=bool)
+            if controls is not None:
+                is_control = timeline.by_subject(controls.astype(int)) > 0
+            leads = [_controls_lead(way, is_control[few]) for way in (best, other)]
             clear, best = max(leads) >= CLEAR, other if leads[1] > max(leads[0], CLEAR) else best
     if not timeline.has_follow_up:
         clear = best.climb.problem.prior.population.n_groups > 1
@@ -149,13 +152,14 @@ def fit_marginal(
     return replace(_climb_all(best, everyone, timeline, groups), direction_is_clear=clear)
 
 
-def _controls_lead(fit: MarginalFit) -> float:
-    """By how many standard errors controls come before the others; 0 without controls."""
-    people, groups = fit.climb.problem.prior.population, fit.climb.problem.prior.groups
-    if people.n_groups == 1:
+def _controls_lead(fit: MarginalFit, is_control: BoolArray) -> float:
+    """By how many standard errors controls come before the others; 0 without both."""
+    shifts = fit.climb.evaluation.posterior.mean()[1]
+    controls, others = shifts[is_control], shifts[~is_control]
+    if min(len(controls), len(others)) < 2:
         return 0.0
-    error = np.sqrt(np.sum(people.shift_sds**2 / np.bincount(groups)))
-    return float((people.shift_means[-1] - people.shift_means[0]) / error)
+    error = np.sqrt(controls.var(ddof=1) / len(controls) + others.var(ddof=1) / len(others))
+    return float((others.mean() - controls.mean()) / max(float(error), 1e-300))
 
 
 def _follow_best(
