@@ -21,7 +21,7 @@ from braindive.staging.marginal_stager import (
     MarginalStages,
     Training,
 )
-from braindive.staging.stagers import PublishedStager, Stages
+from braindive.staging.stagers import PublishedStager
 from braindive.values.protocol import Unit
 
 # Least noise, as a share of the spread of all values: as in the EM.
@@ -132,16 +132,18 @@ def put_in_order(
         # Placed as anybody else would be, from what the model keeps, for the same answer.
         sums, weights = _sums(state)
         placed = marginal.place(timeline, sums, weights, groups)
-        if scale == "years" and timeline.has_follow_up:
-            # The unit is the mean speed as it is shown.
-            marginal = replace(marginal, spread=_usual_speed(placed, groups) / timeline.unit)
         found = _shown(found, placed, pooled)
-        centre, spread = marginal.centre, marginal.spread
+        # Origin and unit are those of the stages as they are shown.
+        centre, spread = _unit_of(found, timeline, reference, groups, scale)
+        marginal = replace(marginal, centre=centre, spread=spread)
     elif problem.staging:
-        scores = timeline.scores(found.speeds, found.shifts)
-        stages = PublishedStager(found, problem.priors, scores).place(timeline, *_sums(state))
-        found = replace(found, speeds=stages.speeds, shifts=stages.shifts)
-        centre, spread = _published_unit(found, timeline, reference, groups, scale)
+        # Valleys are looked for over the range of the known shifts: once from those of the EM, and
+        # once from those that the model keeps, as `stage` will.
+        for _ in range(2):
+            scores = timeline.scores(found.speeds, found.shifts)
+            stages = PublishedStager(found, problem.priors, scores).place(timeline, *_sums(state))
+            found = replace(found, speeds=stages.speeds, shifts=stages.shifts)
+        centre, spread = _unit_of(found, timeline, reference, groups, scale)
     scores = timeline.scores(found.speeds, found.shifts)
     order = np.argsort(found.trajectories.onset(scores), kind="stable")
     found = replace(
@@ -211,23 +213,20 @@ def _reference(controls: BoolArray | None, timeline: Timeline) -> BoolArray:
     return np.ones(len(timeline.times), dtype=bool)
 
 
-def _published_unit(
+def _unit_of(
     found: Parameters,
     timeline: Timeline,
     reference: BoolArray,
     groups: IntArray,
     scale: ScoreScale,
 ) -> tuple[float, float]:
-    """Origin and unit of the score for stages that are taken for known."""
+    """Origin and unit of the user's score, from the stages and curves that are shown."""
     scores = timeline.scores(found.speeds, found.shifts)
     if scale == "controls":
         return float(np.mean(scores[reference])), float(np.std(scores[reference])) or 1.0
     centre = float(np.min(found.trajectories.onset(scores)))
     if not timeline.has_follow_up:
         return centre, float(np.std(scores)) or 1.0
-    return centre, _usual_speed(found, groups) / timeline.unit
-
-
-def _usual_speed(stages: Parameters | Stages, groups: IntArray) -> float:
-    """Mean speed of those who are no controls, or of all."""
-    return float(stages.speeds[groups == groups.max()].mean())
+    # Of those who are no controls, or of all without controls.
+    usual_speed = float(found.speeds[groups == groups.max()].mean())
+    return centre, usual_speed / timeline.unit
