@@ -20,7 +20,7 @@ def test_explained_variance_is_that_of_the_curves(simulation, model):
     values = simulation.cohort.values
     stages = model.stage(simulation.cohort).loc[simulation.cohort.subjects]
     scores = stages["speed"] * simulation.cohort.times + stages["shift"]
-    curves = model.stage_trajectories_.evaluate(scores.to_numpy())
+    curves = model.trajectories_.evaluate(scores.to_numpy())
     left = sum(
         model.responsibilities_[:, k] * ((values - curves[:, [k]]) ** 2).sum(axis=0)
         for k in range(3)
