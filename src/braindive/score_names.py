@@ -48,7 +48,7 @@ def name_score(model: NamedScore, name: str) -> str:
     --------
     >>> import braindive as bd
     >>> from braindive.score_names import name_score
-    >>> cohort = bd.simulate_cohort(n_subjects=20, n_vertices=40, random_state=0).cohort
+    >>> cohort = bd.simulate_cohort(n_subjects=20, n_vertices=40, noise=0.3, random_state=0).cohort
     >>> model = bd.DIVE(2, n_init=1, personal=False, random_state=0).fit(cohort)
     >>> name_score(model, "score at first visit")
     'score at first visit (years)'

@@ -73,6 +73,7 @@ def test_visits_keep_the_order_of_the_cohort(simulation, model):
     np.testing.assert_allclose(there["misfit"][::-1], here["misfit"], rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:which way the disease runs")
 def test_correlated_noise_is_seen(simulation):
     cohort, rng = simulation.cohort, np.random.default_rng(1)
     shared = 0.3 * rng.normal(size=(cohort.n_visits, 3))[:, simulation.truth.labels]

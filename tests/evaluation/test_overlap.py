@@ -45,7 +45,7 @@ def test_the_same_parcellation_overlaps_completely():
 
 
 def test_clear_clusters_overlap_across_folds(simulation):
-    model = bd.DIVE(3, n_init=1, tol=1e-2, random_state=0)
+    model = bd.DIVE(3, n_init=1, tol=1e-2, people="alike", random_state=0)
     table = bd.fold_overlap(simulation.cohort, model, n_folds=2, random_state=0)
     assert (table["dice"] > 0.8).all()
 

@@ -109,7 +109,7 @@ def plot_speed_shift(model: Any, by: str | pd.Series | None = None, ax: Axes | N
     Examples
     --------
     >>> import braindive as bd
-    >>> simulation = bd.simulate_cohort(n_subjects=20, n_vertices=40, random_state=0)
+    >>> simulation = bd.simulate_cohort(n_subjects=20, n_vertices=40, noise=0.3, random_state=0)
     >>> model = bd.DIVE(2, n_init=1, personal=False, random_state=0).fit(simulation.cohort)
     >>> bd.plot_speed_shift(model).get_ylabel()
     'speed (score per year)'
@@ -156,7 +156,7 @@ def plot_groups(model: Any, by: str | pd.Series, cohort: Cohort | None = None) -
     --------
     >>> import braindive as bd
     >>> cohort = bd.simulate_cohort(
-    ...     n_subjects=30, n_vertices=40, group_effect=1.0, random_state=0
+    ...     n_subjects=30, n_vertices=40, noise=0.3, group_effect=1.0, random_state=0
     ... ).cohort
     >>> model = bd.DIVE(n_clusters=2, spatial=None, n_init=1, random_state=0).fit(cohort)
     >>> figure = bd.plot_groups(model, by="apoe4")
