@@ -76,7 +76,7 @@ def plot_trajectories(
     >>> cohort = bd.simulate_cohort(n_subjects=20, n_vertices=40, noise=0.3, random_state=0).cohort
     >>> model = bd.DIVE(n_clusters=2, spatial=None, n_init=1, random_state=0).fit(cohort)
     >>> bd.plot_trajectories(model, cohort).get_xlabel()
-    'disease progression score'
+    'disease progression score (years)'
     """
     check_fitted(model)
     ax = one_axes(ax)
