@@ -170,9 +170,9 @@ def test_basic_setting_gives_the_true_scores_and_speeds(basic):
 def test_basic_setting_gives_the_true_trajectories(basic):
     for simulation, model in basic:
         truth = simulation.truth
-        true = truth.trajectories.rescored(truth.trajectories.midpoint[0], truth.speeds.mean())
-        years = truth.scores.std() / truth.speeds.mean()
-        np.testing.assert_allclose(model.trajectories_.midpoint, true.midpoint, atol=0.25 * years)
+        true = truth.trajectories.rescored(truth.scores.mean(), truth.scores.std())
+        found = model.trajectories_.rescored(model.scores_.mean(), model.scores_.std())
+        np.testing.assert_allclose(found.midpoint, true.midpoint, atol=0.25)
         np.testing.assert_allclose(model.trajectories_.amplitude, true.amplitude, atol=0.15)
         own_error = np.sqrt(simulation.cohort.values.size / 1000)
         np.testing.assert_allclose(model.noise_, 1.0, atol=5 / own_error)
