@@ -269,8 +269,9 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         """Place subjects, seen before or not, on the disease's course.
 
         Expected stages given that the noise of vertices is correlated and that people differ
-        persistently from the curve of their stage; both are learnt from the training cohort.
-        Where noise is smooth over the brain these are better than the EM's own `scores_`.
+        persistently from the curve of their stage; both are learnt from the training cohort. With
+        `people="alike"`, the published estimates. Of the training cohort they are `speeds_`,
+        `shifts_` and `scores_`.
 
         Parameters
         ----------

@@ -248,6 +248,18 @@ def test_spatial_is_auto_none_or_a_number(text, value):
     assert fit_settings.FitSettings("c", "o", spatial=text).model().spatial == value
 
 
+@pytest.mark.parametrize(("people", "scale"), [("differ", "years"), ("alike", "controls")])
+def test_people_and_scale_are_those_of_the_model(people, scale):
+    model = fit_settings.FitSettings("c", "o", people=people, scale=scale).model()
+    assert (model.people, model.scale) == (people, scale)
+
+
+@pytest.mark.parametrize(("name", "choices"), [("people", "alike"), ("scale", "controls")])
+def test_other_people_and_scales_are_refused(name, choices):
+    with pytest.raises(bd.ParameterError, match=f"--{name} is .* or {choices}; got 'other'"):
+        fit_settings.FitSettings("c", "o", **{name: "other"}).model()
+
+
 def test_another_spatial_is_refused():
     with pytest.raises(bd.ParameterError, match="auto, none or a number"):
         fit_settings.FitSettings("c", "o", spatial="strong").model()

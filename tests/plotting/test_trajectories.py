@@ -18,7 +18,7 @@ def test_lines_are_the_models_curves_in_the_clusters_colours(model):
         np.testing.assert_allclose(line.get_ydata(), model.trajectories_.evaluate(scores)[:, k])
         assert scores[0] <= model.scores_.min()
         assert scores[-1] >= model.scores_.max()
-    assert ax.get_xlabel() == "disease progression score"
+    assert ax.get_xlabel() == "disease progression score (years)"
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [
         "1 (earliest)",
         "2",

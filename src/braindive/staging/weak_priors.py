@@ -164,6 +164,10 @@ def wishart(matrix: Array, centre: Array, worth: float) -> tuple[float, Array]:
     worth : float
         Number of observations that the prior counts for.
     """
-    inverse = np.linalg.inv(matrix)
-    value = -0.5 * worth * (np.linalg.slogdet(matrix)[1] + float(np.sum(inverse * centre)))
+    # By the Cholesky factor, which refuses what is singular to machine precision: the inverse of
+    # that would be noise, and seem probable.
+    root = np.linalg.cholesky(matrix)
+    half = np.linalg.solve(root, np.eye(len(root)))
+    inverse, log_determinant = half.T @ half, 2 * np.sum(np.log(np.diag(root)))
+    value = -0.5 * worth * (log_determinant + np.sum(inverse * centre))
     return float(value), -0.5 * worth * (inverse - inverse @ centre @ inverse)
