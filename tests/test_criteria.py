@@ -31,7 +31,9 @@ def test_criteria_follow_their_definitions(cohort, staging):
 
 
 def test_fixed_clusters_have_the_likelihood_of_their_own_curve(cohort, simulation):
-    model = bd.roi_model(simulation.truth.labels, people="alike", personal=False, **SETTLED).fit(cohort)
+    model = bd.roi_model(simulation.truth.labels, people="alike", personal=False, **SETTLED).fit(
+        cohort
+    )
     curves = model.trajectories_.evaluate(model.scores_)[:, model.labels_]
     expected = norm.logpdf(cohort.values, curves, model.noise_[model.labels_]).sum()
     assert model.log_likelihood_ == pytest.approx(float(expected), rel=1e-9)

@@ -57,7 +57,9 @@ def cube(n):
 
 
 def with_field():
-    return simulated(space=cube(8), n_patches=6, noise=1.5).cohort, bd.DIVE(3, random_state=0, **PUBLISHED)
+    return simulated(space=cube(8), n_patches=6, noise=1.5).cohort, bd.DIVE(
+        3, random_state=0, **PUBLISHED
+    )
 
 
 def with_field_and_holes():

@@ -88,7 +88,7 @@ def cohort(request):
 
 @pytest.fixture(scope="module")
 def in_memory(cohort):
-    return bd.DIVE(3, random_state=0).fit(cohort)
+    return bd.DIVE(3, people="alike", random_state=0).fit(cohort)
 
 
 def with_values(cohort, values):
@@ -127,18 +127,22 @@ def assert_same_fit(model, reference):
 
 @pytest.mark.parametrize("keep", [as_memory_map, as_store, as_plain_store])
 def test_fit_from_disk_equals_fit_in_memory(cohort, in_memory, tmp_path, keep):
-    assert_same_fit(bd.DIVE(3, random_state=0).fit(keep(cohort, tmp_path)), in_memory)
+    assert_same_fit(
+        bd.DIVE(3, people="alike", random_state=0).fit(keep(cohort, tmp_path)), in_memory
+    )
 
 
 @pytest.mark.parametrize("keep", [as_memory_map, as_plain_store])
 def test_little_memory_changes_blocks_but_not_the_answer(cohort, in_memory, tmp_path, keep):
     stored = keep(cohort, tmp_path)
-    assert_same_fit(bd.DIVE(3, random_state=0, memory="300kB").fit(stored), in_memory)
+    assert_same_fit(
+        bd.DIVE(3, people="alike", random_state=0, memory="300kB").fit(stored), in_memory
+    )
 
 
 @pytest.mark.parametrize("keep", [lambda cohort, _: cohort, as_memory_map, as_plain_store])
 def test_fit_on_workers_equals_fit_in_memory(cohort, in_memory, tmp_path, client, keep):
-    model = bd.DIVE(3, random_state=0).fit(keep(cohort, tmp_path), client=client)
+    model = bd.DIVE(3, people="alike", random_state=0).fit(keep(cohort, tmp_path), client=client)
     assert_same_fit(model, in_memory)
 
 
@@ -150,7 +154,7 @@ def test_fit_survives_a_killed_worker(cohort, in_memory, tmp_path, killable, kee
         if progress.iteration == 2 and not killed:
             killed.append(kill_a_worker(killable))
 
-    model = bd.DIVE(3, random_state=0).fit(
+    model = bd.DIVE(3, people="alike", random_state=0).fit(
         keep(cohort, tmp_path), client=killable, callback=kill_once
     )
     assert killed
@@ -173,9 +177,9 @@ def test_fit_survives_a_worker_that_goes_before_it_is_given_its_task(killable, m
         return places[-1]
 
     monkeypatch.setattr(Placement, "place", place_and_kill)
-    model = bd.DIVE(3, random_state=0).fit(cohort, client=killable)
+    model = bd.DIVE(3, people="alike", random_state=0).fit(cohort, client=killable)
     assert places[5] != places[4]
-    assert_same_fit(model, bd.DIVE(3, random_state=0).fit(cohort))
+    assert_same_fit(model, bd.DIVE(3, people="alike", random_state=0).fit(cohort))
 
 
 def test_fit_goes_on_when_the_scheduler_knows_no_worker_for_a_moment(client, monkeypatch):
@@ -188,9 +192,9 @@ def test_fit_goes_on_when_the_scheduler_knows_no_worker_for_a_moment(client, mon
         return {**found, "workers": {}} if len(asked) == 5 else found
 
     monkeypatch.setattr(client, "scheduler_info", forget_once)
-    model = bd.DIVE(3, random_state=0).fit(cohort, client=client)
+    model = bd.DIVE(3, people="alike", random_state=0).fit(cohort, client=client)
     assert len(asked) > 5
-    assert_same_fit(model, bd.DIVE(3, random_state=0).fit(cohort))
+    assert_same_fit(model, bd.DIVE(3, people="alike", random_state=0).fit(cohort))
 
 
 def test_file_that_workers_cannot_see_is_named_at_once(client, tmp_path, monkeypatch):
@@ -198,12 +202,12 @@ def test_file_that_workers_cannot_see_is_named_at_once(client, tmp_path, monkeyp
     (tmp_path / "values").unlink()
     monkeypatch.setattr("braindive.values.distributed._TRIES", 1)
     with pytest.raises(FileNotFoundError, match="values"):
-        bd.DIVE(3, random_state=0).fit(cohort, client=client)
+        bd.DIVE(3, people="alike", random_state=0).fit(cohort, client=client)
 
 
 def test_worker_that_comes_late_is_used(tmp_path):
     cohort = spatial_cohort()
-    reference = bd.DIVE(3, random_state=0).fit(cohort)
+    reference = bd.DIVE(3, people="alike", random_state=0).fit(cohort)
     with (
         LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
@@ -214,7 +218,9 @@ def test_worker_that_comes_late_is_used(tmp_path):
                 cluster.scale(2)
                 client.wait_for_workers(2)
 
-        model = bd.DIVE(3, random_state=0).fit(cohort, client=client, callback=add_worker)
+        model = bd.DIVE(3, people="alike", random_state=0).fit(
+            cohort, client=client, callback=add_worker
+        )
         steps = client.run(lambda dask_worker: dask_worker.state.executed_count)
     assert len(steps) == 2
     assert min(steps.values()) > 2
@@ -304,5 +310,5 @@ def test_a_cluster_in_this_very_process_does_not_wait_for_itself(simulation):
         LocalCluster(n_workers=2, processes=False, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
-        fitted = bd.DIVE(3, random_state=0).fit(simulation.cohort, client=client)
-    assert_same_fit(fitted, bd.DIVE(3, random_state=0).fit(simulation.cohort))
+        fitted = bd.DIVE(3, people="alike", random_state=0).fit(simulation.cohort, client=client)
+    assert_same_fit(fitted, bd.DIVE(3, people="alike", random_state=0).fit(simulation.cohort))
