@@ -12,10 +12,8 @@ class NamedScore(Protocol):
 
     staging: bool
     scale: str
-
-    @property
-    def internal_(self) -> Any:
-        """What was fitted; it knows whether anybody was seen more than once."""
+    # Table of the training visits, with the `subject` and `time` of each.
+    visits_: Any
 
 
 def score_is_in_years(model: NamedScore) -> bool:
@@ -31,7 +29,8 @@ def score_is_in_years(model: NamedScore) -> bool:
     """
     if not model.staging:
         return True
-    return model.scale == "years" and bool(model.internal_.training.timeline.has_follow_up)
+    times = model.visits_.groupby("subject")["time"]
+    return model.scale == "years" and bool((times.max() > times.min()).any())
 
 
 def name_score(model: NamedScore, name: str) -> str:
