@@ -24,7 +24,7 @@ from braindive.dive.timeline import Timeline, evenly
 from braindive.dive.trajectories import search_trajectories
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
 from braindive.staging.likelihood import COARSE, FINE, Points, Rule
-from braindive.staging.optimum import Climb, climb
+from braindive.staging.optimum import EXACTLY_THERE, Climb, climb
 from braindive.staging.packing import Packing
 from braindive.staging.population import Population, StagePrior
 from braindive.staging.weak_priors import WeakPriors
@@ -220,7 +220,17 @@ def _climb_all(
         if inverse is not None:
             # The curvature grows with the number of subjects.
             inverse = inverse * (len(known) / size)
-        here = climb(some, points, packing, fit.priors, FINE, steps, inverse, near=np.inf)
+        here = climb(
+            some,
+            points,
+            packing,
+            fit.priors,
+            FINE,
+            steps,
+            inverse,
+            near=np.inf,
+            there=EXACTLY_THERE,
+        )
     return replace(fit, climb=here)
 
 

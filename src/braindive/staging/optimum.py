@@ -19,9 +19,11 @@ from braindive.staging.packing import Packing
 from braindive.staging.weak_priors import WeakPriors
 
 # Squared length of the gradient in standard errors below which the points of the integral stay,
-# and below which the optimum is found: a thirtieth of a standard error.
+# and below which the optimum is found: a thirtieth of a standard error to go on from, and so little
+# that the order of sums does not matter for what is shown.
 _NEAR = 0.5
 _THERE = 1e-3
+EXACTLY_THERE = 1e-7
 # Longest step in standard errors of each parameter: at the start, ever, and so short that another
 # direction is tried. Choices.
 _STEP, _LONGEST, _SHORTEST = 1.0, 3.0, 1e-5
@@ -50,8 +52,10 @@ class Climb:
         Log-likelihood and log-prior.
     gradient : (n_numbers,)
         Of the objective.
-    information : (n_numbers, n_numbers)
-        Estimated by the subjects' gradients, with the priors'.
+    gradients : (n_subjects, n_numbers)
+        Of the subjects' log-likelihoods.
+    curvature : (n_numbers,)
+        Of the priors.
     inverse : (n_numbers, n_numbers) or None
         Inverse of the Hessian as the steps have told it.
     decrement : float
@@ -65,10 +69,16 @@ class Climb:
     evaluation: Evaluation
     objective: float
     gradient: Array
-    information: Array
+    gradients: Array
+    curvature: Array
     inverse: Array | None = None
     decrement: float = np.inf
     n_evaluations: int = 1
+
+    @property
+    def information(self) -> Array:
+        """Of the packed parameters, by the subjects' gradients and the priors, to begin with."""
+        return _information(self.gradients, self.curvature)
 
     @property
     def converged(self) -> bool:
@@ -94,7 +104,8 @@ def look(
         at,
         float(at.log_likelihoods.sum()) + value,
         gradients.sum(axis=0) + gradient,
-        _information(gradients, curvature),
+        gradients,
+        curvature,
     )
 
 
@@ -123,6 +134,7 @@ def climb(
     max_iter: int = 300,
     inverse: Array | None = None,
     near: float = _NEAR,
+    there: float = _THERE,
 ) -> Climb:
     """Climb from a problem's parameters to the optimum.
 
@@ -142,6 +154,8 @@ def climb(
         Of the Hessian, as an earlier climb has told it.
     near : float
         Squared length of the gradient in standard errors below which points stay where they are.
+    there : float
+        That below which the optimum is found.
 
     Returns
     -------
@@ -156,7 +170,7 @@ def climb(
     for _ in range(max_iter):
         direction = inverse @ here.gradient
         decrement = float(here.gradient @ direction)
-        found = decrement < _THERE
+        found = decrement < there
         if found and (not frozen or n_frozen > 1):
             break
         if decrement >= near or found or not frozen:
@@ -171,12 +185,12 @@ def climb(
         furthest = longest * np.sqrt(len(direction))
         length = min(float(np.sqrt(decrement)), furthest)
         step = direction * (length / np.sqrt(decrement))
-        there = _try(problem, here.vector + step, points, packing, priors)
+        next_ = _try(problem, here.vector + step, points, packing, priors)
         n_evaluations += 1
         hoped = _WORTHWHILE * float(here.gradient @ step)
-        if there is not None and there.objective - here.objective >= hoped:
-            inverse = _update(inverse, step, here.gradient - there.gradient)
-            here, fresh, longest = there, False, min(_LONGEST, 1.5 * longest)
+        if next_ is not None and next_.objective - here.objective >= hoped:
+            inverse = _update(inverse, step, here.gradient - next_.gradient)
+            here, fresh, longest = next_, False, min(_LONGEST, 1.5 * longest)
             continue
         longest *= length / furthest / 3
         if longest < _SHORTEST:
@@ -197,8 +211,7 @@ def observed_information(at: Climb, packing: Packing, priors: WeakPriors, rule: 
     taken by differences of the gradient, if these are few enough to be cheap.
     """
     n_subjects, n_numbers = len(at.evaluation.log_likelihoods), len(at.vector)
-    gradients = packing.gradients(at.vector, at.problem, at.evaluation)
-    _, _, curvature = priors.log_density(packing, at.vector)
+    gradients, curvature = at.gradients, at.curvature
     products = gradients.T @ gradients + np.diag(curvature + 1e-8)
     if n_subjects >= _MANY_PER_PARAMETER * n_numbers:
         return products
