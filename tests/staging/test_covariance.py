@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import SUBJECTS, make_problem
+from people_who_differ import SUBJECTS, make_problem
 from scipy.stats import multivariate_normal
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import draw, fit
+from people_who_differ import draw, fit
 
 from braindive.staging.curve_uncertainty import unit_of_years
 from braindive.staging.marginal_fit import groups_of

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases import SUBJECTS, draw, fit, make_problem
+from people_who_differ import SUBJECTS, draw, fit, make_problem
 from scipy.stats import multivariate_normal
 
 from braindive.dive.stages import find_stages

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases import draw, fit
+from people_who_differ import draw, fit
 
 from braindive.dive.priors import Gamma, Normal, Priors
 from braindive.staging.likelihood import FINE

@@ -1,7 +1,7 @@
 """How stages are distributed."""
 
 import numpy as np
-from cases import make_problem
+from people_who_differ import make_problem
 from scipy.stats import norm
 
 from braindive.staging.population import UNKNOWN, StagePrior
