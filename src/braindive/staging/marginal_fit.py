@@ -24,7 +24,7 @@ from braindive.dive.timeline import Timeline, evenly
 from braindive.dive.trajectories import search_trajectories
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
 from braindive.staging.likelihood import COARSE, FINE, Points, Rule
-from braindive.staging.optimum import EXACTLY_THERE, Climb, climb
+from braindive.staging.optimum import EXACTLY_THERE, THERE, Climb, climb, look
 from braindive.staging.packing import Packing
 from braindive.staging.population import Population, StagePrior
 from braindive.staging.weak_priors import WeakPriors
@@ -37,6 +37,10 @@ _FEW_SUBJECTS, _MANY_SUBJECTS = 300, 1000
 _SCREENING, _COARSE_STEPS, _FINE_STEPS, _LAST_STEPS = 12, 150, 300, 5
 # Most searches for other modes of the subjects' stages, each followed by a climb; a choice.
 _SEARCHES = 6
+# Gain in log-likelihood from other modes for which climbing goes on. A choice.
+_WORTH_CLIMBING = 0.5
+# Squared length of the gradient in standard errors at which a coarse climb ends. A choice.
+_ON_THE_WAY = 0.03
 # Fewer controls, or others, than this have no distribution of their own. A choice.
 _LEAST_GROUP = 8
 # Speeds and spreads from which a fit starts: controls at 60 % of the others' speed. Choices.
@@ -72,7 +76,7 @@ class MarginalFit:
     def again(self, pooled: PooledMeans, noise: Array) -> MarginalFit:
         """Go on with the means of slightly different clusters."""
         problem = replace(self.climb.problem, pooled=pooled, noise=noise)
-        fit = _climb_all(self, problem, problem.timeline, problem.prior.groups)
+        fit = _climb_all(self, problem, problem.timeline, problem.prior.groups, EXACTLY_THERE)
         return replace(fit, direction_is_clear=self.direction_is_clear)
 
 
@@ -190,17 +194,31 @@ def _follow_best(
     for _ in range(_SEARCHES):
         # Points follow a subject's posterior, and so cannot see another mode far away.
         points = searched_points(here, COARSE)
+        there = look(here.problem, here.vector, points, best.packing, best.priors)
+        if there.objective < before + _WORTH_CLIMBING:
+            break
         here = climb(
-            here.problem, points, best.packing, best.priors, COARSE, _COARSE_STEPS, here.inverse
+            here.problem,
+            points,
+            best.packing,
+            best.priors,
+            COARSE,
+            _COARSE_STEPS,
+            here.inverse,
+            there=_ON_THE_WAY,
         )
-        if here.objective < before + 1.0:
+        if here.objective < before + _WORTH_CLIMBING:
             break
         before = here.objective
     return replace(best, climb=here)
 
 
 def _climb_all(
-    fit: MarginalFit, problem: CorrelatedStageProblem, timeline: Timeline, groups: IntArray
+    fit: MarginalFit,
+    problem: CorrelatedStageProblem,
+    timeline: Timeline,
+    groups: IntArray,
+    there: float = THERE,
 ) -> MarginalFit:
     """Go on with fine points: with many of the subjects, and then with all."""
     packing, here, n_subjects = fit.packing, fit.climb, timeline.n_subjects
@@ -229,7 +247,7 @@ def _climb_all(
             steps,
             inverse,
             near=np.inf,
-            there=EXACTLY_THERE,
+            there=there,
         )
     return replace(fit, climb=here)
 

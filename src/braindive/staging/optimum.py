@@ -22,7 +22,7 @@ from braindive.staging.weak_priors import WeakPriors
 # and below which the optimum is found: a thirtieth of a standard error to go on from, and so little
 # that the order of sums does not matter for what is shown.
 _NEAR = 0.5
-_THERE = 1e-3
+THERE = 1e-3
 EXACTLY_THERE = 1e-7
 # Longest step in standard errors of each parameter: at the start, ever, and so short that another
 # direction is tried. Choices.
@@ -83,7 +83,7 @@ class Climb:
     @property
     def converged(self) -> bool:
         """Whether the gradient has vanished."""
-        return self.decrement < 10 * _THERE
+        return self.decrement < 10 * THERE
 
 
 def look(
@@ -134,7 +134,7 @@ def climb(
     max_iter: int = 300,
     inverse: Array | None = None,
     near: float = _NEAR,
-    there: float = _THERE,
+    there: float = THERE,
 ) -> Climb:
     """Climb from a problem's parameters to the optimum.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -85,7 +86,10 @@ class Packing:
 
     def parts(self, vector: Array) -> list[Array]:
         """Split a vector, or the last axis of an array of them, into its parts."""
-        return np.split(vector, np.cumsum(self.sizes)[:-1], axis=-1)
+        ends = np.cumsum(self.sizes)
+        return [
+            vector[..., end - size : end] for size, end in zip(self.sizes, ends, strict=True)
+        ]
 
     def pack_curves(self, curves: Curves) -> Array:
         """Parameters of the curves, (n_clusters, n_parameters)."""
@@ -176,16 +180,22 @@ class Packing:
         return parts + ([by_speed[:, :-1], by_speed_spread] if self.speeds_vary else [])
 
 
+@cache
+def _triangle(n: int) -> tuple[IntArray, IntArray]:
+    """Rows and columns below the diagonal: asked for at every step."""
+    return np.tril_indices(n, -1)
+
+
 def _pack_root(matrix: Array) -> Array:
     root = np.linalg.cholesky(matrix)
     size = np.diag(root)
-    return np.concatenate([np.log(size), (root / size[:, None])[np.tril_indices(len(root), -1)]])
+    return np.concatenate([np.log(size), (root / size[:, None])[_triangle(len(root))]])
 
 
 def unpack_root(numbers: Array, n: int) -> Array:
     """Return the Cholesky factor of an n x n matrix from its packed numbers."""
     root = np.eye(n)
-    root[np.tril_indices(n, -1)] = numbers[n:]
+    root[_triangle(n)] = numbers[n:]
     return np.asarray(root * np.exp(numbers[:n])[:, None])
 
 
@@ -194,7 +204,7 @@ def _root_gradients(by_matrix: Array, numbers: Array) -> Array:
     n = by_matrix.shape[-1]
     root = unpack_root(numbers, n)
     by_root = 2 * by_matrix @ root
-    rows, columns = np.tril_indices(n, -1)
+    rows, columns = _triangle(n)
     scale = np.exp(numbers[:n])
     return np.concatenate(
         [np.sum(by_root * root, axis=-1), by_root[..., rows, columns] * scale[rows]], axis=-1

@@ -18,6 +18,9 @@ from braindive.staging.packing import Packing, root_gradient, unpack_root
 _LOG_SPEED_SD = Normal(float(np.log(0.4)), 0.6)
 _CONTROLS_LOG_SPEED = Normal(-0.5, 1.0)
 _LOG_SHIFT_SD = Normal(0.0, 1.5)
+# Mean shift of controls in spreads of the shifts: on a flat early plateau nothing else says how
+# long before the disease they are. A choice.
+_CONTROLS_SHIFT = 2.0
 # B's prior is worth so many people and lies at that share of E: it keeps B invertible where people
 # are alike. E's is worth K + 2 visits with independent vertices. Choices.
 _BETWEEN_WORTH, _BETWEEN_SHARE = 2.0, 0.01
@@ -99,9 +102,10 @@ class WeakPriors:
         """Log-density up to a constant, its gradient, and the diagonal of its curvature."""
         gradient, curvature = np.zeros_like(vector), np.zeros_like(vector)
         by, bend = packing.parts(gradient), packing.parts(curvature)
-        numbers, within, between, _, spreads, log_speeds, speed_spreads = packing.parts(vector)
+        numbers, within, between, shifts, spreads, log_speeds, speed_spreads = packing.parts(vector)
         value = 0.0
         normals = [
+            (3, shifts, Normal(0.0, _CONTROLS_SHIFT * self.spread)),
             (4, spreads - np.log(self.spread), _LOG_SHIFT_SD),
             (5, log_speeds, _CONTROLS_LOG_SPEED),
             (6, speed_spreads, _LOG_SPEED_SD),
