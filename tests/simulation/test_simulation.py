@@ -203,6 +203,8 @@ def test_closer_trajectories_are_separated_up_to_the_ceiling(spacing):
     assert mean_shortfall(midpoints=midpoints) < 0.01
 
 
+# Five people do not show whole curves, nor for sure which way they run.
+@pytest.mark.filterwarnings("ignore:nobody has reached", "ignore:which way the disease runs")
 @pytest.mark.slow
 @pytest.mark.parametrize("n_subjects", [300, 200, 100, 50, 35, 20, 10, 5])
 def test_fewer_subjects_are_enough_up_to_the_ceiling(n_subjects):
@@ -248,13 +250,14 @@ def test_times_shuffled_within_subjects_lose_speeds_and_the_pace(basic, rng):
     )
     assert correlation(model.speeds_, truth.speeds) > 0.5
     assert abs(correlation(shuffled.speeds_, truth.speeds)) < 0.25
-    assert shuffled.speeds_.mean() < 0.4 * model.speeds_.mean()
+    # A year is what people move in a year: without a pace, all of the disease seems to take longer.
+    assert shuffled.scores_.std() > 2.5 * model.scores_.std()
     residual = 1 - correlation(model.scores_, truth.scores) ** 2
     shuffled_residual = 1 - correlation(shuffled.scores_, truth.scores) ** 2
     assert shuffled_residual > 2 * residual
 
 
-@pytest.mark.filterwarnings("ignore:which way the disease runs")
+@pytest.mark.filterwarnings("ignore:which way the disease runs", "ignore:nobody has reached")
 def test_scans_shuffled_between_subjects_lose_the_staging(basic, rng):
     simulation, model = basic[0]
     cohort, truth = simulation.cohort, simulation.truth

@@ -49,6 +49,10 @@ _GROWTH = (1.5, 3.0)
 _FEW = 0.01
 _SWEEPS = 10
 _KEEP = 0.5
+# Shares of lambda at which z is settled in turn when it begins from the data alone: at full
+# strength at once, islands of wrong labels hold themselves (agreement .913 in place of .981 on a
+# noisy cortex).
+_STRENGTHENING = (1 / 3, 2 / 3, 1.0)
 
 
 @dataclass(frozen=True)
@@ -370,8 +374,9 @@ def relabel(problem: Problem, parameters: Parameters, state: State) -> State:
         density, z, *pooled = problem.measurements.sweep(curves, Assign(parameters.noise))
         return State(parameters, z, density, None, (pooled[0], pooled[1]))
     density = densities(problem, parameters, curves)
-    strength = parameters.strength or 0.0
-    z, _ = settle(density, expectation(density, None), problem.graph, strength)
+    z = expectation(density, None)
+    for share in _STRENGTHENING:
+        z, _ = settle(density, z, problem.graph, share * (parameters.strength or 0.0))
     return State(parameters, z, density, z, problem.measurements.pool(z))
 
 
