@@ -84,7 +84,9 @@ def draw(
     rng = np.random.default_rng(seed)
     n_subjects, n_clusters = n_controls + n_patients, len(midpoints)
     is_control = np.arange(n_subjects) < n_controls
-    first = np.where(is_control, rng.normal(controls_at, 3, n_subjects), rng.normal(2, 9, n_subjects))
+    first = np.where(
+        is_control, rng.normal(controls_at, 3, n_subjects), rng.normal(2, 9, n_subjects)
+    )
     first = np.minimum(first, latest)
     speeds = np.where(is_control, 0.3, 1.0) * rng.gamma(6.25, 1 / 6.25, n_subjects)
     subjects = np.repeat(np.arange(n_subjects), n_visits)
