@@ -123,7 +123,7 @@ def put_in_order(
         # Clusters as these curves and stages have them, and then the curves of these clusters.
         state = relabel(problem, _shown(found, _stages(fit), _pooled(state, problem)), state)
         pooled = _pooled(state, problem)
-        fit = fit.again(pooled, state.parameters.noise)
+        fit = fit.refined(pooled, state.parameters.noise)
         if scale == "controls":
             unit = unit_of_controls(fit.climb.problem, fit.climb.evaluation.posterior, reference)
         else:

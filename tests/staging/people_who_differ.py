@@ -126,4 +126,5 @@ def fit(drawn, *, controls="given", shifts=None, priors=None, speeds=None):
     start = search_trajectories(Trajectories, drawn.pooled, scores, bounds)
     parameters = Parameters(start, np.ones(drawn.pooled.means.shape[1]), speeds, shifts)
     given = drawn.controls if isinstance(controls, str) else controls
-    return fit_marginal(drawn.pooled, timeline, parameters, priors or Priors(), given)
+    found = fit_marginal(drawn.pooled, timeline, parameters, priors or Priors(), given)
+    return found.refined(drawn.pooled, parameters.noise)

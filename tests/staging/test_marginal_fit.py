@@ -31,7 +31,7 @@ def test_gradient_vanishes_at_the_optimum():
     # Controls who stand where the curves begin: further back nothing but the prior places them.
     drawn = draw(0, controls_at=-12.0)
     found = fit(drawn)
-    at = found.again(drawn.pooled, found.climb.problem.noise).climb
+    at = found.climb
     assert at.converged
     points = at.evaluation.posterior.lay_points(at.problem.prior, FINE)
     best = look(at.problem, at.vector, points, found.packing, found.priors).objective

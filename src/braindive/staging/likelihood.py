@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
 from braindive.arrays import Array, IntArray
 from braindive.dive.timeline import Timeline
@@ -242,65 +241,62 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
         some, visits = slice(first, last), slice(ends[first], ends[last])
         of_visit = timeline.subject_of_visit[visits] - first
         starts = timeline.starts[some] - ends[first]
-        moved = np.exp(found.posterior.log_speeds[:, some])[:, of_visit] * timeline.times[visits]
-        scores = moved + found.posterior.shifts[:, some][:, of_visit]
+        # Points come after visits, and clusters last: what belongs to a visit lies together.
+        speeds = np.exp(found.posterior.log_speeds[:, some]).T
+        moved = speeds[of_visit] * timeline.times[visits, None]
+        scores = moved + found.posterior.shifts[:, some].T[of_visit]
         curves, slope, jacobian = problem.trajectories.with_derivatives(scores.ravel())
         curves, slope = (x.reshape(*scores.shape, n_clusters) for x in (curves, slope))
 
-        residuals = problem.pooled.means[visits] - curves
+        # P (r - u) of every visit, where u is what is expected of the level given the stage.
+        residuals = np.subtract(problem.pooled.means[visits, None], curves, out=curves)
         if shared:
-            weighed = residuals @ precisions[0]
+            total = np.add.reduceat(residuals, starts, axis=0) @ precisions[0]
         else:
-            weighed = np.einsum("nkl,qnl->qnk", precisions[visits], residuals)
-        total = np.add.reduceat(weighed, starts, axis=1)
-        levels = np.einsum("ikl,qil->qik", intercepts[some], total)
-        squares = np.add.reduceat(np.einsum("qnk,qnk->qn", residuals, weighed), starts, axis=1)
-        misfit = squares - np.einsum("qik,qik->qi", levels, total)
-        along_speed, along_shift = points.along_speed[:, some], points.along_shift[:, some]
-        heights = points.log_volumes[:, some] - 0.5 * (misfit + along_shift**2 + along_speed**2)
-        evidence = logsumexp(heights, axis=0)
-        weights = np.exp(heights - evidence)
-        found.posterior.weights[:, some] = weights
+            own = precisions[visits]
+            total = np.add.reduceat(residuals @ own, starts, axis=0)
+        unknown = intercepts[some]
+        levels = total @ unknown
+        errors = (residuals - levels[of_visit]) @ (precisions[0] if shared else own)
+        misfit = np.add.reduceat(np.einsum("nqk,nqk->nq", residuals, errors), starts, axis=0)
+        along_speed, along_shift = points.along_speed[:, some].T, points.along_shift[:, some].T
+        heights = points.log_volumes[:, some].T - 0.5 * (misfit + along_shift**2 + along_speed**2)
+        highest = heights.max(axis=1)
+        weights = np.exp(heights - highest[:, None])
+        height = weights.sum(axis=1)
+        weights /= height[:, None]
+        found.posterior.weights[:, some] = weights.T
+        evidence = highest + np.log(height)
         found.log_likelihoods[some] = evidence + constants[some] - np.log(2 * np.pi)
 
-        # P (r - u) of every visit, and B^-1 u = sum_j P (r - u) of every subject.
-        of_levels = levels[:, of_visit]
-        if shared:
-            errors = weighed - of_levels @ precisions[0]
-        else:
-            errors = weighed - np.einsum("nkl,qnl->qnk", precisions[visits], of_levels)
-        pulled = total - np.einsum("ikl,qil->qik", totals[some], levels)
-        weighted = weights[:, of_visit, None] * errors
+        weighted = weights[of_visit, :, None] * errors
         for parameter in range(n_parameters):
             plane = jacobian[..., parameter].reshape(curves.shape)
-            by_curves = np.einsum("qnk,qnk->nk", weighted, plane)
+            by_curves = np.einsum("nqk,nqk->nk", weighted, plane)
             found.by_curves[some, :, parameter] = np.add.reduceat(by_curves, starts, axis=0)
-        outer = np.matmul(weighted.transpose(1, 2, 0), errors.transpose(1, 0, 2))
-        by_within = np.add.reduceat(outer, starts, axis=0)
-        unknown = intercepts[some]
+        by_within = np.add.reduceat(weighted.transpose(0, 2, 1) @ errors, starts, axis=0)
         if shared:
             counts = timeline.n_visits_of_subject[some, None, None]
             by_within += counts * (precisions[0] @ unknown @ precisions[0] - precisions[0])
         else:
-            own = precisions[visits]
             by_within += np.add.reduceat(own @ unknown[of_visit] @ own - own, starts, axis=0)
         found.by_within[some] = 0.5 * by_within
-        own = totals[some]
-        by_between = np.matmul(
-            (weights[..., None] * pulled).transpose(1, 2, 0), pulled.transpose(1, 0, 2)
-        )
-        found.by_between[some] = 0.5 * (by_between + own @ unknown @ own - own)
+        # B^-1 u = sum_j P (r - u) of every subject.
+        whole = totals[some]
+        pulled = total - levels @ whole
+        by_between = (weights[..., None] * pulled).transpose(0, 2, 1) @ pulled
+        found.by_between[some] = 0.5 * (by_between + whole @ unknown @ whole - whole)
         # By the score of each visit, and from there by shift and log speed.
-        by_score = np.einsum("qnk,qnk->qn", weighted, slope)
-        by_shift = np.add.reduceat(by_score, starts, axis=1)
-        by_speed = np.add.reduceat(by_score * moved, starts, axis=1)
+        by_score = np.einsum("nqk,nqk->nq", weighted, slope)
+        by_shift = np.add.reduceat(by_score, starts, axis=0)
+        by_speed = np.add.reduceat(by_score * moved, starts, axis=0)
         group = groups[some]
         found.by_population[some] = np.stack(
             [
-                by_shift.sum(axis=0),
-                people.shift_sds[group] * (by_shift * along_shift).sum(axis=0),
-                by_speed.sum(axis=0),
-                people.log_speed_sds[group] * (by_speed * along_speed).sum(axis=0),
+                by_shift.sum(axis=1),
+                people.shift_sds[group] * (by_shift * along_shift).sum(axis=1),
+                by_speed.sum(axis=1),
+                people.log_speed_sds[group] * (by_speed * along_speed).sum(axis=1),
             ],
             axis=1,
         )

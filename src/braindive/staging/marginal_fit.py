@@ -23,8 +23,8 @@ from braindive.dive.starts import CLEAR_ODDS
 from braindive.dive.timeline import Timeline, evenly
 from braindive.dive.trajectories import search_trajectories
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
-from braindive.staging.likelihood import COARSE, FINE, Points, Rule
-from braindive.staging.optimum import EXACTLY_THERE, THERE, Climb, climb, look
+from braindive.staging.likelihood import COARSE, FINE, Points, Posterior, Rule
+from braindive.staging.optimum import EXACTLY_THERE, Climb, climb, look
 from braindive.staging.packing import Packing
 from braindive.staging.population import Population, StagePrior
 from braindive.staging.weak_priors import WeakPriors
@@ -56,12 +56,12 @@ _LONGEST_COURSE = 30.0
 
 @dataclass(frozen=True)
 class MarginalFit:
-    """Where the marginal fit ended.
+    """Where the marginal fit stands.
 
     Parameters
     ----------
     climb : Climb
-        At the optimum.
+        Near the optimum, and at it when refined.
     packing, priors : Packing, WeakPriors
         What was climbed.
     direction_is_clear : bool
@@ -73,11 +73,54 @@ class MarginalFit:
     priors: WeakPriors
     direction_is_clear: bool = True
 
-    def again(self, pooled: PooledMeans, noise: Array) -> MarginalFit:
-        """Go on with the means of slightly different clusters."""
-        problem = replace(self.climb.problem, pooled=pooled, noise=noise)
-        fit = _climb_all(self, problem, problem.timeline, problem.prior.groups, EXACTLY_THERE)
-        return replace(fit, direction_is_clear=self.direction_is_clear)
+    def refined(self, pooled: PooledMeans, noise: Array) -> MarginalFit:
+        """Climb to the optimum with fine points, on means of slightly different clusters.
+
+        With many of the subjects first, and then with all.
+
+        Parameters
+        ----------
+        pooled : PooledMeans
+            Cluster means of every visit.
+        noise : (n_clusters,)
+            Of a vertex.
+        """
+        everyone = replace(self.climb.problem, pooled=pooled, noise=noise)
+        n_subjects, posterior = everyone.timeline.n_subjects, self.climb.evaluation.posterior
+        if n_subjects <= _MANY_SUBJECTS:
+            return self._go_on(everyone, posterior, _FINE_STEPS)
+        many = evenly(np.arange(n_subjects), _MANY_SUBJECTS)
+        nearly = self._go_on(everyone.select(many), posterior.select(many), _FINE_STEPS)
+        return nearly._go_on(everyone, posterior, _LAST_STEPS)
+
+    def seen_by(self, everyone: CorrelatedStageProblem) -> MarginalFit:
+        """Return the same fit with the posteriors of other subjects."""
+        here = self.climb
+        points = points_at(everyone, *find_stages(everyone, here.known_shifts), COARSE)
+        there = look(everyone, here.vector, points, self.packing, self.priors)
+        return replace(self, climb=replace(there, inverse=self._inverse(len(there.gradients))))
+
+    def _go_on(
+        self, problem: CorrelatedStageProblem, posterior: Posterior, steps: int
+    ) -> MarginalFit:
+        """Climb with fine points that begin from what is known of where subjects are."""
+        here = climb(
+            self.packing.unpack(self.climb.vector, problem),
+            posterior.lay_points(problem.prior, FINE),
+            self.packing,
+            self.priors,
+            FINE,
+            steps,
+            self._inverse(problem.timeline.n_subjects),
+            near=np.inf,
+            there=EXACTLY_THERE,
+        )
+        return replace(self, climb=here)
+
+    def _inverse(self, n_subjects: int) -> Array | None:
+        """Inverse of the Hessian for so many subjects, with whose number the curvature grows."""
+        here = self.climb
+        return None if here.inverse is None else here.inverse * (len(here.gradients) / n_subjects)
 
 
 @dataclass(frozen=True)
@@ -111,7 +154,7 @@ def fit_marginal(
     priors: Priors,
     controls: BoolArray | None,
 ) -> MarginalFit:
-    """Fit the marginal model to pooled means.
+    """Fit the marginal model to pooled means, roughly: `refined` takes it to the optimum.
 
     Parameters
     ----------
@@ -152,8 +195,14 @@ def fit_marginal(
             clear, best = max(leads) >= CLEAR, other if leads[1] > max(leads[0], CLEAR) else best
     if not timeline.has_follow_up:
         clear = best.climb.problem.prior.population.n_groups > 1
-    everyone = replace(best.climb.problem, pooled=pooled, timeline=timeline)
-    return replace(_climb_all(best, everyone, timeline, groups), direction_is_clear=clear)
+    everyone = replace(
+        best.climb.problem,
+        pooled=pooled,
+        timeline=timeline,
+        prior=replace(best.climb.problem.prior, groups=groups),
+    )
+    best = replace(best, direction_is_clear=clear)
+    return best if len(few) == timeline.n_subjects else best.seen_by(everyone)
 
 
 def _controls_lead(fit: MarginalFit, is_control: BoolArray) -> float:
@@ -213,49 +262,9 @@ def _follow_best(
     return replace(best, climb=here)
 
 
-def _climb_all(
-    fit: MarginalFit,
-    problem: CorrelatedStageProblem,
-    timeline: Timeline,
-    groups: IntArray,
-    there: float = THERE,
-) -> MarginalFit:
-    """Go on with fine points: with many of the subjects, and then with all."""
-    packing, here, n_subjects = fit.packing, fit.climb, timeline.n_subjects
-    everyone = replace(problem, prior=StagePrior(problem.prior.population, groups))
-    sizes = [(min(_MANY_SUBJECTS, n_subjects), _FINE_STEPS)]
-    if n_subjects > _MANY_SUBJECTS:
-        sizes.append((n_subjects, _LAST_STEPS))
-    for size, steps in sizes:
-        known, inverse = here.evaluation.posterior.mean()[1], here.inverse
-        some = packing.unpack(here.vector, everyone)
-        if size < n_subjects:
-            some = some.select(evenly(np.arange(n_subjects), size))
-        if len(known) == size:
-            points = here.evaluation.posterior.lay_points(some.prior, FINE)
-        else:
-            points = points_at(some, *find_stages(some, known), FINE)
-        if inverse is not None:
-            # The curvature grows with the number of subjects.
-            inverse = inverse * (len(known) / size)
-        here = climb(
-            some,
-            points,
-            packing,
-            fit.priors,
-            FINE,
-            steps,
-            inverse,
-            near=np.inf,
-            there=there,
-        )
-    return replace(fit, climb=here)
-
-
 def searched_points(here: Climb, rule: Rule) -> Points:
     """Points around the best modes of all subjects, wherever they are."""
-    known = here.evaluation.posterior.mean()[1]
-    return points_at(here.problem, *find_stages(here.problem, known), rule)
+    return points_at(here.problem, *find_stages(here.problem, here.known_shifts), rule)
 
 
 def points_at(problem: CorrelatedStageProblem, speeds: Array, shifts: Array, rule: Rule) -> Points:

@@ -81,6 +81,11 @@ class Climb:
         return _information(self.gradients, self.curvature)
 
     @property
+    def known_shifts(self) -> Array:
+        """Expected shifts of the subjects, in whose range others are looked for."""
+        return self.evaluation.posterior.mean()[1]
+
+    @property
     def converged(self) -> bool:
         """Whether the gradient has vanished."""
         return self.decrement < 10 * THERE

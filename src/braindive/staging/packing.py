@@ -87,9 +87,7 @@ class Packing:
     def parts(self, vector: Array) -> list[Array]:
         """Split a vector, or the last axis of an array of them, into its parts."""
         ends = np.cumsum(self.sizes)
-        return [
-            vector[..., end - size : end] for size, end in zip(self.sizes, ends, strict=True)
-        ]
+        return [vector[..., end - size : end] for size, end in zip(self.sizes, ends, strict=True)]
 
     def pack_curves(self, curves: Curves) -> Array:
         """Parameters of the curves, (n_clusters, n_parameters)."""
