@@ -241,24 +241,23 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
         some, visits = slice(first, last), slice(ends[first], ends[last])
         of_visit = timeline.subject_of_visit[visits] - first
         starts = timeline.starts[some] - ends[first]
-        # Points come after visits, and clusters last: what belongs to a visit lies together.
+        # Points come last, since they are many: what belongs to one visit lies together.
         speeds = np.exp(found.posterior.log_speeds[:, some]).T
         moved = speeds[of_visit] * timeline.times[visits, None]
         scores = moved + found.posterior.shifts[:, some].T[of_visit]
-        curves, slope, jacobian = problem.trajectories.with_derivatives(scores.ravel())
-        curves, slope = (x.reshape(*scores.shape, n_clusters) for x in (curves, slope))
+        curves = problem.trajectories.at_points(scores)
 
         # P (r - u) of every visit, where u is what is expected of the level given the stage.
-        residuals = np.subtract(problem.pooled.means[visits, None], curves, out=curves)
+        residuals = problem.pooled.means[visits, :, None] - curves.values
+        own = precisions if shared else precisions[visits]
         if shared:
-            total = np.add.reduceat(residuals, starts, axis=0) @ precisions[0]
+            total = own @ np.add.reduceat(residuals, starts, axis=0)
         else:
-            own = precisions[visits]
-            total = np.add.reduceat(residuals @ own, starts, axis=0)
+            total = np.add.reduceat(own @ residuals, starts, axis=0)
         unknown = intercepts[some]
-        levels = total @ unknown
-        errors = (residuals - levels[of_visit]) @ (precisions[0] if shared else own)
-        misfit = np.add.reduceat(np.einsum("nqk,nqk->nq", residuals, errors), starts, axis=0)
+        levels = unknown @ total
+        errors = own @ (residuals - levels[of_visit])
+        misfit = np.add.reduceat(np.einsum("nkq,nkq->nq", residuals, errors), starts, axis=0)
         along_speed, along_shift = points.along_speed[:, some].T, points.along_shift[:, some].T
         heights = points.log_volumes[:, some].T - 0.5 * (misfit + along_shift**2 + along_speed**2)
         highest = heights.max(axis=1)
@@ -269,27 +268,24 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
         evidence = highest + np.log(height)
         found.log_likelihoods[some] = evidence + constants[some] - np.log(2 * np.pi)
 
-        weighted = weights[of_visit, :, None] * errors
-        for parameter in range(n_parameters):
-            plane = jacobian[..., parameter].reshape(curves.shape)
-            by_curves = np.einsum("nqk,nqk->nk", weighted, plane)
-            found.by_curves[some, :, parameter] = np.add.reduceat(by_curves, starts, axis=0)
-        by_within = np.add.reduceat(weighted.transpose(0, 2, 1) @ errors, starts, axis=0)
+        # By curves and scores, and from the scores by shift and log speed.
+        weighted = weights[of_visit, None] * errors
+        by_curves, by_score = curves.pull_back(weighted)
+        found.by_curves[some] = np.add.reduceat(by_curves, starts, axis=0)
+        by_shift = np.add.reduceat(by_score, starts, axis=0)
+        by_speed = np.add.reduceat(by_score * moved, starts, axis=0)
+        # By E, and by B, for which B^-1 u = sum_j P (r - u).
+        by_within = np.add.reduceat(weighted @ errors.swapaxes(1, 2), starts, axis=0)
         if shared:
             counts = timeline.n_visits_of_subject[some, None, None]
-            by_within += counts * (precisions[0] @ unknown @ precisions[0] - precisions[0])
+            by_within += counts * (own @ unknown @ own - own)
         else:
             by_within += np.add.reduceat(own @ unknown[of_visit] @ own - own, starts, axis=0)
         found.by_within[some] = 0.5 * by_within
-        # B^-1 u = sum_j P (r - u) of every subject.
         whole = totals[some]
-        pulled = total - levels @ whole
-        by_between = (weights[..., None] * pulled).transpose(0, 2, 1) @ pulled
+        pulled = total - whole @ levels
+        by_between = (weights[:, None] * pulled) @ pulled.swapaxes(1, 2)
         found.by_between[some] = 0.5 * (by_between + whole @ unknown @ whole - whole)
-        # By the score of each visit, and from there by shift and log speed.
-        by_score = np.einsum("nqk,nqk->nq", weighted, slope)
-        by_shift = np.add.reduceat(by_score, starts, axis=0)
-        by_speed = np.add.reduceat(by_score * moved, starts, axis=0)
         group = groups[some]
         found.by_population[some] = np.stack(
             [

@@ -24,6 +24,10 @@ from braindive.staging.weak_priors import WeakPriors
 _NEAR = 0.5
 THERE = 1e-3
 EXACTLY_THERE = 1e-7
+# Points that stayed are laid anew at the optimum until so little is then left to climb, but not
+# for more than so many rounds: where curves begin within a wide posterior, every new set of points
+# moves the optimum a little.
+_HARDLY_MOVED, _MOST_ROUNDS = 0.03, 6
 # Longest step in standard errors of each parameter: at the start, ever, and so short that another
 # direction is tried. Choices.
 _STEP, _LONGEST, _SHORTEST = 1.0, 3.0, 1e-5
@@ -171,19 +175,21 @@ def climb(
     if inverse is None:
         inverse = np.linalg.inv(here.information)
     longest, n_evaluations, decrement = _STEP, 1, np.inf
-    frozen, n_frozen = False, 0
+    frozen, n_frozen, began = False, 0, np.inf
     for _ in range(max_iter):
         direction = inverse @ here.gradient
         decrement = float(here.gradient @ direction)
         found = decrement < there
-        if found and (not frozen or n_frozen > 1):
+        if frozen and began == np.inf:
+            began = decrement
+        if found and (not frozen or began < _HARDLY_MOVED or n_frozen == _MOST_ROUNDS):
             break
         if decrement >= near or found or not frozen:
             points = here.evaluation.posterior.lay_points(here.problem.prior, rule)
         if found or (decrement < near and not frozen):
             # Look from the new points before going on: they stay until the optimum is found.
             here = look(problem, here.vector, points, packing, priors)
-            frozen, n_frozen = not found, n_frozen + (not found)
+            frozen, n_frozen, began = not found, n_frozen + (not found), np.inf
             n_evaluations += 1
             continue
         frozen = frozen and decrement < near

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -62,9 +62,19 @@ class Curves(ABC):
     def jacobian(self, scores: Array) -> Array:
         """Derivatives with respect to the parameters: (n,) to (n, n_clusters, n_parameters)."""
 
-    def with_derivatives(self, scores: Array) -> tuple[Array, Array, Array]:
-        """Return `evaluate`, `slope` and `jacobian` together: cheaper where they share work."""
-        return self.evaluate(scores), self.slope(scores), self.jacobian(scores)
+    def at_points(self, scores: Array) -> AtPoints:
+        """Values at several scores of every visit, (n_visits, n_points), with derivatives.
+
+        A shape whose values and derivatives share work may have a cheaper way.
+        """
+        n_visits, n_points = scores.shape
+        shape, flat = (n_visits, n_points, len(self)), scores.ravel()
+        jacobian = self.jacobian(flat).reshape(*shape, -1)
+        return CurvesAtPoints(
+            self.evaluate(flat).reshape(shape).swapaxes(1, 2),
+            self.slope(flat).reshape(shape).swapaxes(1, 2),
+            np.ascontiguousarray(jacobian.transpose(3, 0, 2, 1)),
+        )
 
     @abstractmethod
     def rescored(self, centre: float, spread: float) -> Self:
@@ -157,6 +167,51 @@ class Curves(ABC):
         way = (values - values[0]) * np.sign(values[-1] - values[0])
         # A little less than half, so that rounding does not order curves that are half-way at once.
         return np.asarray(grid[np.argmax(way >= (0.5 - 1e-9) * way[-1], axis=0)])
+
+
+class AtPoints(Protocol):
+    """Curves at several scores of every visit, which carry gradients back to what they depend on."""
+
+    @property
+    def values(self) -> Array:
+        """Of the curves, (n_visits, n_clusters, n_points)."""
+
+    def pull_back(self, by_values: Array) -> tuple[Array, Array]:
+        """From a gradient by the values to those by parameters and scores (the chain rule).
+
+        Parameters
+        ----------
+        by_values : (n_visits, n_clusters, n_points)
+
+        Returns
+        -------
+        by_parameters : (n_visits, n_clusters, n_parameters)
+            Summed over the points.
+        by_scores : (n_visits, n_points)
+            Summed over the clusters.
+        """
+
+
+@dataclass(frozen=True)
+class CurvesAtPoints:
+    """`AtPoints` of any shape.
+
+    Parameters
+    ----------
+    values, slope : (n_visits, n_clusters, n_points)
+        Of the curves.
+    jacobian : (n_parameters, n_visits, n_clusters, n_points)
+        Derivatives by the parameters.
+    """
+
+    values: Array
+    slope: Array
+    jacobian: Array
+
+    def pull_back(self, by_values: Array) -> tuple[Array, Array]:
+        """From a gradient by the values to those by parameters and scores."""
+        by_parameters = np.einsum("nkq,pnkq->nkp", by_values, self.jacobian)
+        return by_parameters, np.einsum("nkq,nkq->nq", by_values, self.slope)
 
 
 _Shape = TypeVar("_Shape", bound=Curves)

@@ -61,23 +61,20 @@ class Trajectories(Curves):
 
     def jacobian(self, scores: Array) -> Array:
         """Derivatives with respect to a, b, c, d: (n,) to (n, n_clusters, 4)."""
-        return self.with_derivatives(scores)[2]
-
-    def with_derivatives(self, scores: Array) -> tuple[Array, Array, Array]:
-        """Return `evaluate`, `slope` and `jacobian`, which share their exponentials."""
         g = self._rise(scores)
-        values = self.amplitude * g
-        bend = values * (1 - g)
-        values += self.baseline
-        slope = bend * self.steepness
-        # One plane for each parameter, so that each can be worked on in one go.
-        planes = np.empty((4, *g.shape))
-        planes[0] = g
-        np.subtract(np.asarray(scores, dtype=float)[:, None], self.midpoint, out=planes[1])
-        planes[1] *= bend
-        np.negative(slope, out=planes[2])
-        planes[3] = 1.0
-        return values, slope, np.moveaxis(planes, 0, 2)
+        bend = self.amplitude * g * (1 - g)
+        away = np.asarray(scores, dtype=float)[:, None] - self.midpoint
+        return np.stack([g, bend * away, -bend * self.steepness, np.ones_like(g)], axis=2)
+
+    def at_points(self, scores: Array) -> SigmoidsAtPoints:
+        """Values at several scores of every visit; derivatives come of the same exponentials."""
+        a, b, c, d = (x[:, None] for x in self.to_array().T)
+        rise = b * scores[:, None]
+        rise -= b * c
+        expit(rise, out=rise)
+        values = a * rise
+        values += d
+        return SigmoidsAtPoints(values, rise, scores, self)
 
     def canonical(self) -> Trajectories:
         """Return the same curves with positive steepness: (a, b, c, d) = (-a, -b, c, d + a)."""
@@ -173,3 +170,36 @@ class Trajectories(Curves):
         away = np.asarray(scores, dtype=float)[:, None] - self.midpoint
         away *= self.steepness
         return np.asarray(expit(away, out=away))
+
+
+@dataclass(frozen=True)
+class SigmoidsAtPoints:
+    """`AtPoints` whose derivatives are made when they are needed.
+
+    Parameters
+    ----------
+    values, rise : (n_visits, n_clusters, n_points)
+        Of the curves, and how much of the change is done.
+    scores : (n_visits, n_points)
+        Where.
+    curves : Trajectories
+        Which.
+    """
+
+    values: Array
+    rise: Array
+    scores: Array
+    curves: Trajectories
+
+    def pull_back(self, by_values: Array) -> tuple[Array, Array]:
+        """From a gradient by the values to those by a, b, c, d and by the scores."""
+        a, b, c, _ = self.curves.to_array().T
+        by_rise = by_values * self.rise
+        by_amplitude = by_rise.sum(axis=2)
+        # a g (1 - g), by which the values change with b (s - c)
+        by_rise -= by_rise * self.rise
+        by_rise *= a[:, None]
+        total = by_rise.sum(axis=2)
+        away = np.einsum("nkq,nq->nk", by_rise, self.scores) - c * total
+        by_parameters = [by_amplitude, away, -b * total, by_values.sum(axis=2)]
+        return np.stack(by_parameters, axis=2), np.einsum("nkq,k->nq", by_rise, b)
