@@ -34,19 +34,78 @@ _LEAST_VARIANCE = 1e-10
 
 
 @dataclass(frozen=True)
-class Points:
-    """Where the integrand is evaluated, and the volume that each point stands for.
+class Coordinate:
+    """Log speeds or shifts of the points, which move with the population as posteriors do.
 
-    Points are kept in standard deviations from the mean of the subject's group, so that they move
-    with the population: between points that stayed, a spread could shrink and seem likely.
+    Points of a subject of whom the visits say nothing stay where they are in standard deviations
+    from the mean of the group: between points that stayed in place, a spread could shrink and seem
+    likely. Points of a subject whose visits say it all stay in place. In between they follow as a
+    normal posterior would, by its variance as a share of that of the group.
 
     Parameters
     ----------
-    along_speed, along_shift, log_volumes : (n_points, n_subjects)
+    anchors : (n_points, n_subjects)
+        Where they were laid.
+    means, sds : (n_subjects,)
+        Of the group then.
+    follow : (n_subjects,)
+        The share.
     """
 
-    along_speed: Array
-    along_shift: Array
+    anchors: Array
+    means: Array
+    sds: Array
+    follow: Array
+
+    @property
+    def along(self) -> Array:
+        """Anchors in standard deviations from the mean then."""
+        return (self.anchors - self.means) / self.sds
+
+    def at(self, means: Array, sds: Array) -> Array:
+        """Return where they are with another mean and spread of the group, like `anchors`."""
+        moved = means - self.means + (sds - self.sds) * self.along
+        return np.asarray(self.anchors + self.follow * moved)
+
+    def stretch(self, sds: Array) -> Array:
+        """How much further apart they are then, (n_subjects,)."""
+        return 1 + self.follow * (sds / self.sds - 1)
+
+    def by_group(
+        self, weights: Array, by_place: Array, means: Array, sds: Array
+    ) -> tuple[Array, Array]:
+        """Gradients of log-likelihoods by mean and log-sd of the group, each (n_subjects,).
+
+        Parameters
+        ----------
+        weights, by_place : (n_points, n_subjects)
+            Posterior probabilities, and expected gradients by where the points are, but for what
+            the population says.
+        means, sds : (n_subjects,)
+            Of the group.
+        """
+        away = (self.at(means, sds) - means) / sds
+        by_place = by_place - weights * away / sds
+        by_mean = self.follow * by_place.sum(axis=0) + (weights * away).sum(axis=0) / sds
+        lever = self.follow * sds
+        by_sd = lever * (by_place * self.along).sum(axis=0) + (weights * away**2).sum(axis=0) - 1
+        return by_mean, by_sd + lever / self.sds / self.stretch(sds)
+
+
+@dataclass(frozen=True)
+class Points:
+    """Where the integrand is evaluated, and the volume that each point stands for.
+
+    Parameters
+    ----------
+    log_speeds, shifts : Coordinate
+        Where.
+    log_volumes : (n_subjects,)
+        Where they were laid.
+    """
+
+    log_speeds: Coordinate
+    shifts: Coordinate
     log_volumes: Array
 
     @classmethod
@@ -64,22 +123,30 @@ class Points:
         rule : Rule
             How many points, and where.
         """
-        log_speeds, shifts, log_volumes = _lay(mean, covariance, rule)
-        people, group = prior.population, prior.groups
-        speed_sds, shift_sds = people.log_speed_sds[group], people.shift_sds[group]
-        return cls(
-            (log_speeds - people.log_speed_means[group]) / speed_sds,
-            (shifts - people.shift_means[group]) / shift_sds,
-            np.broadcast_to(log_volumes - np.log(speed_sds * shift_sds), shifts.shape),
+        *anchors, log_volumes = _lay(mean, covariance, rule)
+        variances = np.diagonal(covariance, axis1=1, axis2=2).T
+        log_speeds, shifts = (
+            Coordinate(anchors, means, sds, np.minimum(variance / sds**2, 1.0))
+            for anchors, (means, sds), variance in zip(
+                anchors, prior.of_subjects(), variances, strict=True
+            )
         )
+        return cls(log_speeds, shifts, log_volumes)
 
-    def stages(self, prior: StagePrior) -> tuple[Array, Array]:
-        """Log speeds and shifts of the points, each (n_points, n_subjects)."""
-        people, group = prior.population, prior.groups
-        return (
-            people.log_speed_means[group] + people.log_speed_sds[group] * self.along_speed,
-            people.shift_means[group] + people.shift_sds[group] * self.along_shift,
-        )
+    def log_weights(self, prior: StagePrior) -> tuple[Array, Array, Array]:
+        """Log speeds and shifts of the points, and how probable these are in the population.
+
+        The logarithm of the density times the volume; each (n_points, n_subjects).
+        """
+        found, heights = [], self.log_volumes - np.log(2 * np.pi)
+        for coordinate, (means, sds) in zip(
+            (self.log_speeds, self.shifts), prior.of_subjects(), strict=True
+        ):
+            place = coordinate.at(means, sds)
+            heights = heights + np.log(coordinate.stretch(sds) / sds)
+            heights = heights - 0.5 * ((place - means) / sds) ** 2
+            found.append(place)
+        return found[0], found[1], heights
 
 
 def _lay(mean: Array, covariance: Array, rule: Rule) -> tuple[Array, Array, Array]:
@@ -221,10 +288,11 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
     """
     timeline = problem.timeline
     n_subjects, n_clusters = timeline.n_subjects, len(problem.noise)
-    n_points, n_parameters = len(points.along_shift), problem.trajectories.n_parameters()
+    n_points, n_parameters = len(points.shifts.anchors), problem.trajectories.n_parameters()
+    log_speeds, shifts, log_weights = points.log_weights(problem.prior)
     found = Evaluation(
         np.empty(n_subjects),
-        Posterior(*points.stages(problem.prior), np.empty((n_points, n_subjects))),
+        Posterior(log_speeds, shifts, np.empty_like(shifts)),
         np.empty((n_subjects, n_clusters, n_parameters)),
         np.empty((n_subjects, n_clusters, n_clusters)),
         np.empty((n_subjects, n_clusters, n_clusters)),
@@ -232,7 +300,7 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
     )
     precisions, totals = problem.precisions, problem.totals
     intercepts, constants = problem.intercept_covariances, problem.log_constants
-    people, groups = problem.prior.population, problem.prior.groups
+    by_stage = np.empty((2, n_points, n_subjects))
     per_chunk = max(1, int(_ROWS_AT_ONCE * n_subjects / (len(timeline.times) * n_points)))
     ends = np.append(timeline.starts, len(timeline.times))
     shared = len(precisions) == 1
@@ -242,9 +310,8 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
         of_visit = timeline.subject_of_visit[visits] - first
         starts = timeline.starts[some] - ends[first]
         # Points come last, since they are many: what belongs to one visit lies together.
-        speeds = np.exp(found.posterior.log_speeds[:, some]).T
-        moved = speeds[of_visit] * timeline.times[visits, None]
-        scores = moved + found.posterior.shifts[:, some].T[of_visit]
+        moved = np.exp(log_speeds[:, some]).T[of_visit] * timeline.times[visits, None]
+        scores = moved + shifts[:, some].T[of_visit]
         curves = problem.trajectories.at_points(scores)
 
         # P (r - u) of every visit, where u is what is expected of the level given the stage.
@@ -258,22 +325,21 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
         levels = unknown @ total
         errors = own @ (residuals - levels[of_visit])
         misfit = np.add.reduceat(np.einsum("nkq,nkq->nq", residuals, errors), starts, axis=0)
-        along_speed, along_shift = points.along_speed[:, some].T, points.along_shift[:, some].T
-        heights = points.log_volumes[:, some].T - 0.5 * (misfit + along_shift**2 + along_speed**2)
+        heights = log_weights[:, some].T - 0.5 * misfit
         highest = heights.max(axis=1)
         weights = np.exp(heights - highest[:, None])
         height = weights.sum(axis=1)
         weights /= height[:, None]
         found.posterior.weights[:, some] = weights.T
         evidence = highest + np.log(height)
-        found.log_likelihoods[some] = evidence + constants[some] - np.log(2 * np.pi)
+        found.log_likelihoods[some] = evidence + constants[some]
 
         # By curves and scores, and from the scores by shift and log speed.
         weighted = weights[of_visit, None] * errors
         by_curves, by_score = curves.pull_back(weighted)
         found.by_curves[some] = np.add.reduceat(by_curves, starts, axis=0)
-        by_shift = np.add.reduceat(by_score, starts, axis=0)
-        by_speed = np.add.reduceat(by_score * moved, starts, axis=0)
+        by_stage[0, :, some] = np.add.reduceat(by_score * moved, starts, axis=0).T
+        by_stage[1, :, some] = np.add.reduceat(by_score, starts, axis=0).T
         # By E, and by B, for which B^-1 u = sum_j P (r - u).
         by_within = np.add.reduceat(weighted @ errors.swapaxes(1, 2), starts, axis=0)
         if shared:
@@ -286,14 +352,11 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
         pulled = total - whole @ levels
         by_between = (weights[:, None] * pulled) @ pulled.swapaxes(1, 2)
         found.by_between[some] = 0.5 * (by_between + whole @ unknown @ whole - whole)
-        group = groups[some]
-        found.by_population[some] = np.stack(
-            [
-                by_shift.sum(axis=1),
-                people.shift_sds[group] * (by_shift * along_shift).sum(axis=1),
-                by_speed.sum(axis=1),
-                people.log_speed_sds[group] * (by_speed * along_speed).sum(axis=1),
-            ],
-            axis=1,
+    of_speed, of_shift = (
+        coordinate.by_group(found.posterior.weights, by_place, *of_group)
+        for coordinate, by_place, of_group in zip(
+            (points.log_speeds, points.shifts), by_stage, problem.prior.of_subjects(), strict=True
         )
+    )
+    np.stack([*of_shift, *of_speed], axis=1, out=found.by_population)
     return found

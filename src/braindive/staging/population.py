@@ -70,6 +70,14 @@ class StagePrior:
         """Return the prior of some of the subjects."""
         return StagePrior(self.population, self.groups[subjects])
 
+    def of_subjects(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        """Mean and spread of log speed, and of shift, of each subject's group, which is known."""
+        people, groups = self.population, self.groups
+        return (
+            (people.log_speed_means[groups], people.log_speed_sds[groups]),
+            (people.shift_means[groups], people.shift_sds[groups]),
+        )
+
     def log_density(self, log_speeds: Array, shifts: Array) -> Array:
         """Log-density of log speed and shift, (..., n_subjects)."""
         if np.all(self.groups >= 0):

@@ -170,7 +170,7 @@ class Curves(ABC):
 
 
 class AtPoints(Protocol):
-    """Curves at several scores of every visit, which carry gradients back to what they depend on."""
+    """Curves at several scores of every visit, which carry gradients back to parameters."""
 
     @property
     def values(self) -> Array:
