@@ -200,7 +200,8 @@ def climb(
         n_evaluations += 1
         hoped = _WORTHWHILE * float(here.gradient @ step)
         if next_ is not None and next_.objective - here.objective >= hoped:
-            inverse = _update(inverse, step, here.gradient - next_.gradient)
+            share = length / np.sqrt(decrement)
+            inverse = _update(inverse, step, here.gradient - next_.gradient, share * here.gradient)
             here, fresh, longest = next_, False, min(_LONGEST, 1.5 * longest)
             continue
         longest *= length / furthest / 3
@@ -265,10 +266,19 @@ def _information(gradients: Array, curvature: Array) -> Array:
     return products
 
 
-def _update(inverse: Array, step: Array, change: Array) -> Array:
-    """BFGS update of the inverse Hessian, damped so that it stays positive definite (Powell)."""
+def _update(inverse: Array, step: Array, change: Array, expected: Array) -> Array:
+    """BFGS update of the inverse Hessian, damped so that it stays positive definite (Powell).
+
+    Parameters
+    ----------
+    inverse : (n, n)
+        As it was.
+    step : (n,)
+        That was taken.
+    change, expected : (n,)
+        By how much the gradient fell, and by how much the Hessian had it.
+    """
     curvature = float(step @ change)
-    expected = np.linalg.solve(inverse, step)
     length = float(step @ expected)
     if curvature < 0.2 * length:
         share = 0.8 * length / (length - curvature)
