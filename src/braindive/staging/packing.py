@@ -19,7 +19,9 @@ class Packing:
     """How curves, E, B and the population become a vector, and back.
 
     Curves' parameters that are bounded from below by something positive are packed as logarithms,
-    E and B as unit triangles and log-diagonals of their Cholesky factors, spreads as logarithms.
+    spreads as logarithms, and E and B by what their Cholesky factors are in units of those from
+    which a fit begins, in log-diagonals and unit triangles: numbers whose information is nearly
+    diagonal, so that hundreds of them can be climbed at once.
     What fixes the score's origin and unit is not packed: the last group's mean shift is 0 and its
     mean speed 1, or without follow-up, where nobody's speed can be known, its spread is 1.
 
@@ -35,6 +37,8 @@ class Packing:
         Whether anybody was seen more than once.
     speeds_vary : bool
         Whether people differ in speed.
+    within, between : (n_clusters, n_clusters)
+        Cholesky factors of E and B from which a fit begins.
     """
 
     curve: type[Curves]
@@ -43,6 +47,8 @@ class Packing:
     n_groups: int
     has_follow_up: bool
     speeds_vary: bool
+    within: Array
+    between: Array
 
     @classmethod
     def of(
@@ -58,6 +64,8 @@ class Packing:
             problem.prior.population.n_groups,
             follow_up,
             speeds_vary and follow_up,
+            np.linalg.cholesky(problem.covariance.within),
+            np.linalg.cholesky(problem.covariance.between),
         )
 
     @property
@@ -98,9 +106,12 @@ class Packing:
     def pack(self, problem: CorrelatedStageProblem) -> Array:
         """Return the parameters of a problem as a vector."""
         people, covariance = problem.prior.population, problem.covariance
-        parts = [self.pack_curves(problem.trajectories).ravel(), _pack_root(covariance.within)]
+        parts = [
+            self.pack_curves(problem.trajectories).ravel(),
+            _pack_root(covariance.within, self.within),
+        ]
         if self.has_follow_up:
-            parts.append(_pack_root(covariance.between))
+            parts.append(_pack_root(covariance.between, self.between))
         parts.append(people.shift_means[:-1])
         parts.append(np.log(people.shift_sds)[: self.n_groups - (not self.has_follow_up)])
         if self.speeds_vary:
@@ -117,8 +128,8 @@ class Packing:
         """Return the problem with the parameters of a vector."""
         curves, within, between, means, spreads, log_speeds, speed_spreads = self.parts(vector)
         old, people = problem.covariance, problem.prior.population
-        e = unpack_root(within, self.n_clusters)
-        b = unpack_root(between, self.n_clusters) if self.has_follow_up else None
+        e = unpack_root(within, self.within)
+        b = unpack_root(between, self.between) if self.has_follow_up else None
         shift_sds = np.exp(spreads) if self.has_follow_up else np.append(np.exp(spreads), 1.0)
         speed_means, speed_sds = people.log_speed_means, people.log_speed_sds
         if self.speeds_vary:
@@ -140,9 +151,12 @@ class Packing:
         by_curves = at.by_curves.copy()
         by_curves[..., self.logarithmic] *= problem.trajectories.to_array()[:, self.logarithmic]
         _, within, between, *_ = self.parts(vector)
-        parts = [by_curves.reshape(n_subjects, -1), _root_gradients(at.by_within, within)]
+        parts = [
+            by_curves.reshape(n_subjects, -1),
+            root_gradients(at.by_within, within, self.within),
+        ]
         if self.has_follow_up:
-            parts.append(_root_gradients(at.by_between, between))
+            parts.append(root_gradients(at.by_between, between, self.between))
         parts += self._population_gradients(problem, at)
         return np.concatenate(parts, axis=1)
 
@@ -184,31 +198,31 @@ def _triangle(n: int) -> tuple[IntArray, IntArray]:
     return np.tril_indices(n, -1)
 
 
-def _pack_root(matrix: Array) -> Array:
-    root = np.linalg.cholesky(matrix)
+def _pack_root(matrix: Array, unit: Array) -> Array:
+    """Numbers of the Cholesky factor of a matrix in units of another."""
+    root = np.linalg.solve(unit, np.linalg.cholesky(matrix))
     size = np.diag(root)
     return np.concatenate([np.log(size), (root / size[:, None])[_triangle(len(root))]])
 
 
-def unpack_root(numbers: Array, n: int) -> Array:
-    """Return the Cholesky factor of an n x n matrix from its packed numbers."""
+def _unpack(numbers: Array, n: int) -> Array:
     root = np.eye(n)
     root[_triangle(n)] = numbers[n:]
     return np.asarray(root * np.exp(numbers[:n])[:, None])
 
 
-def _root_gradients(by_matrix: Array, numbers: Array) -> Array:
+def unpack_root(numbers: Array, unit: Array) -> Array:
+    """Return the Cholesky factor of a matrix from its packed numbers."""
+    return np.asarray(unit @ _unpack(numbers, len(unit)))
+
+
+def root_gradients(by_matrix: Array, numbers: Array, unit: Array) -> Array:
     """From gradients by a symmetric matrix (..., n, n) to those by its packed Cholesky factor."""
-    n = by_matrix.shape[-1]
-    root = unpack_root(numbers, n)
-    by_root = 2 * by_matrix @ root
+    n = len(unit)
+    root = _unpack(numbers, n)
+    by_root = 2 * (unit.T @ by_matrix @ unit) @ root
     rows, columns = _triangle(n)
     scale = np.exp(numbers[:n])
     return np.concatenate(
         [np.sum(by_root * root, axis=-1), by_root[..., rows, columns] * scale[rows]], axis=-1
     )
-
-
-def root_gradient(by_matrix: Array, numbers: Array) -> Array:
-    """From the gradient by a symmetric matrix to that by its packed Cholesky factor."""
-    return _root_gradients(by_matrix[None], numbers)[0]

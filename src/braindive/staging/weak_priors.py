@@ -10,7 +10,7 @@ from braindive.arrays import Array
 from braindive.dive.curves import Bounds, Curves
 from braindive.dive.priors import Normal
 from braindive.staging.covariance import CorrelatedStageProblem
-from braindive.staging.packing import Packing, root_gradient, unpack_root
+from braindive.staging.packing import Packing, root_gradients, unpack_root
 
 # Spread of the log speeds (people usually differ by a factor of about exp(0.4), as the published
 # prior has it), mean log speed of controls (they move more slowly) and spread of the shifts around
@@ -124,15 +124,17 @@ class WeakPriors:
         else:
             value += self._add_given(curves, packing, by[0], bend[0])
         worths = packing.n_clusters + 2.0, _BETWEEN_WORTH
-        for part, root, centre, worth in zip(
-            (1, 2), (within, between), (self.within, self.between), worths, strict=True
+        units = packing.within, packing.between
+        for part, root, unit, centre, worth in zip(
+            (1, 2), (within, between), units, (self.within, self.between), worths, strict=True
         ):
             if len(root):
-                factor = unpack_root(root, packing.n_clusters)
+                factor = unpack_root(root, unit)
                 density, by_matrix = wishart(factor @ factor.T, centre, worth)
                 value += density
-                by[part] += root_gradient(by_matrix, root)
-                bend[part][: packing.n_clusters] += 2 * worth
+                by[part] += root_gradients(by_matrix, root, unit)
+                bend[part] += worth
+                bend[part][: packing.n_clusters] += worth
         return value, gradient, curvature
 
     def _add_changes(self, curves: Curves, by: Array, bend: Array) -> float:
