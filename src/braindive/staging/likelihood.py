@@ -22,6 +22,9 @@ Rule = tuple[Array, Array]
 # Evenly spaced points: for smooth densities no other rule converges faster. The coarse points are
 # for the first steps of a fit only.
 FINE: Rule = (np.linspace(-4.0, 4.0, 9), np.linspace(-2.8, 2.8, 5))
+# Where people are placed once and no step follows, a posterior that ends where the curves begin may
+# have more points.
+_PLACING: Rule = (np.linspace(-4.2, 4.2, 13), FINE[1])
 COARSE: Rule = (np.linspace(-3.0, 3.0, 6), np.linspace(-1.8, 1.8, 3))
 # Rows (visits times points) that are worked on at once, so that arrays stay in the cache: a choice.
 _ROWS_AT_ONCE = 2**14
@@ -223,7 +226,7 @@ class Posterior:
 
 
 def integrate(
-    problem: CorrelatedStageProblem, speeds: Array, shifts: Array, rule: Rule = FINE
+    problem: CorrelatedStageProblem, speeds: Array, shifts: Array, rule: Rule = _PLACING
 ) -> Posterior:
     """Posterior of every subject's stage, on points around its mode and then around itself.
 

@@ -17,7 +17,7 @@ from braindive.dive.curves import Bounds, Curves
 from braindive.dive.em import Parameters
 from braindive.dive.initial import CLEAR
 from braindive.dive.pooled import PooledMeans
-from braindive.dive.priors import Priors
+from braindive.dive.priors import Normal, Priors
 from braindive.dive.stages import find_stages, fit_stages
 from braindive.dive.starts import CLEAR_ODDS
 from braindive.dive.timeline import Timeline, evenly
@@ -47,6 +47,8 @@ _LEAST_GROUP = 8
 _LOG_SPEED_MEANS, _LOG_SPEED_SD = (-0.5, -0.08), 0.4
 # Spread of the log speed where speeds do not vary: small enough to be none.
 _NO_SPREAD = 1e-3
+# Standard deviations from the mean of a prior of the user's within which a fit begins. A choice.
+_ALLOWED = 3.0
 # Least variance between people from which a fit begins, as a share of that within; a choice.
 _LEAST_BETWEEN = 0.01
 # Longest course of a disease in multiples of the change that one subject shows: keeps the start
@@ -229,6 +231,8 @@ def _follow_best(
     found = []
     for start in starts:
         problem = _set_out(pooled, timeline, parameters.noise, groups, start, speeds_vary)
+        if priors.trajectory is not None:
+            problem = replace(problem, trajectories=_within(priors.trajectory, problem))
         scores = timeline.scores(start.speeds, start.shifts)
         bounds: Bounds = type(start.trajectories).bounds(scores)
         packing = Packing.of(problem, bounds, speeds_vary)
@@ -260,6 +264,13 @@ def _follow_best(
             break
         before = here.objective
     return replace(best, climb=here)
+
+
+def _within(prior: Normal, problem: CorrelatedStageProblem) -> Curves:
+    """Curves no further from a prior of the user's than it allows: a fit begins from them."""
+    array = problem.trajectories.to_array()
+    low, high = (np.asarray(prior.mean + reach * prior.sd) for reach in (-_ALLOWED, _ALLOWED))
+    return type(problem.trajectories).from_array(np.clip(array, low, high))
 
 
 def searched_points(here: Climb, rule: Rule) -> Points:

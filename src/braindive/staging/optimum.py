@@ -188,7 +188,7 @@ def climb(
             points = here.evaluation.posterior.lay_points(here.problem.prior, rule)
         if found or (decrement < near and not frozen):
             # Look from the new points before going on: they stay until the optimum is found.
-            here = look(problem, here.vector, points, packing, priors)
+            here = _try(problem, here.vector, points, packing, priors) or here
             frozen, n_frozen, began = not found, n_frozen + (not found), np.inf
             n_evaluations += 1
             continue
@@ -210,7 +210,7 @@ def climb(
                 break
             inverse, fresh, longest = np.linalg.inv(here.information), True, _STEP
         if not frozen:
-            here = look(problem, here.vector, points, packing, priors)
+            here = _try(problem, here.vector, points, packing, priors) or here
             n_evaluations += 1
     return replace(here, inverse=inverse, decrement=decrement, n_evaluations=n_evaluations)
 
