@@ -35,7 +35,7 @@ def test_gradient_vanishes_at_the_optimum():
     assert at.converged
     points = at.evaluation.posterior.lay_points(at.problem.prior, FINE)
     best = look(at.problem, at.vector, points, found.packing, found.priors).objective
-    errors = np.sqrt(np.diag(np.linalg.inv(at.information)))
+    errors = np.sqrt(np.diag(np.linalg.inv(at.information(found.packing))))
     for number in range(len(at.vector)):
         for sign in (1.0, -1.0):
             moved = at.vector.copy()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from braindive.arrays import Array
+from braindive.arrays import Array, IntArray
 from braindive.staging.covariance import CorrelatedStageProblem
 from braindive.staging.likelihood import Evaluation, Points, Rule, evaluate
 from braindive.staging.packing import Packing
@@ -34,6 +34,8 @@ _STEP, _LONGEST, _SHORTEST = 1.0, 3.0, 1e-5
 # Subjects for each parameter from which on outer products of gradients give standard errors, most
 # parameters for which differences are taken, and their step in standard errors. Choices.
 _MANY_PER_PARAMETER, _FEW_DIFFERENCES, _DIFFERENCE = 20, 60, 0.01
+# Subjects for each number below which E and B begin with a diagonal information. A choice.
+_FEW_PER_NUMBER = 3
 # Information of a parameter that is taken for known.
 _KNOWN = 1e12
 # Share of the hoped-for gain below which a step is not taken (Armijo).
@@ -79,10 +81,9 @@ class Climb:
     decrement: float = np.inf
     n_evaluations: int = 1
 
-    @property
-    def information(self) -> Array:
+    def information(self, packing: Packing) -> Array:
         """Of the packed parameters, by the subjects' gradients and the priors, to begin with."""
-        return _information(self.gradients, self.curvature)
+        return _information(self.gradients, self.curvature, packing.of_stages())
 
     @property
     def known_shifts(self) -> Array:
@@ -173,7 +174,7 @@ def climb(
     here = look(problem, packing.pack(problem), points, packing, priors)
     fresh = inverse is None
     if inverse is None:
-        inverse = np.linalg.inv(here.information)
+        inverse = np.linalg.inv(here.information(packing))
     longest, n_evaluations, decrement = _STEP, 1, np.inf
     frozen, n_frozen, began = False, 0, np.inf
     for _ in range(max_iter):
@@ -208,7 +209,7 @@ def climb(
         if longest < _SHORTEST:
             if fresh:
                 break
-            inverse, fresh, longest = np.linalg.inv(here.information), True, _STEP
+            inverse, fresh, longest = np.linalg.inv(here.information(packing)), True, _STEP
         if not frozen:
             here = _try(problem, here.vector, points, packing, priors) or here
             n_evaluations += 1
@@ -255,14 +256,27 @@ def _at_least(information: Array, curvature: Array) -> Array:
     return np.asarray(data + np.diag(curvature))
 
 
-def _information(gradients: Array, curvature: Array) -> Array:
-    """Outer products of the subjects' gradients; of few subjects, shrunk to their diagonal."""
+def _information(gradients: Array, curvature: Array, staged: IntArray) -> Array:
+    """Outer products of the subjects' gradients; of few subjects, shrunk to their diagonal.
+
+    Where there are few for each number, E and B, whose numbers are nearly independent, have a
+    diagonal alone.
+    """
+    n_subjects, n_numbers = gradients.shape
+    own = np.sum(gradients**2, axis=0) + curvature + 1e-8
+    if _FEW_PER_NUMBER * n_numbers < n_subjects:
+        return _shrunk(gradients, own)
+    found = np.diag(own)
+    found[np.ix_(staged, staged)] = _shrunk(gradients[:, staged], own[staged])
+    return found
+
+
+def _shrunk(gradients: Array, own: Array) -> Array:
+    """Outer products of gradients, with a given diagonal."""
     n_subjects, n_numbers = gradients.shape
     products = gradients.T @ gradients
-    own = np.diag(products).copy()
-    shrink = 0.5 * n_numbers / (n_numbers + n_subjects)
-    products *= 1 - shrink
-    products[np.diag_indices(n_numbers)] += shrink * own + curvature + 1e-8
+    products *= 1 - 0.5 * n_numbers / (n_numbers + n_subjects)
+    np.fill_diagonal(products, own)
     return products
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from braindive.arrays import Array, BoolArray, IntArray
 from braindive.dive.curves import Bounds, Curves
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
 from braindive.staging.likelihood import Evaluation
+from braindive.staging.matrices import Roots
 from braindive.staging.population import Population, StagePrior
 
 
@@ -19,9 +19,7 @@ class Packing:
     """How curves, E, B and the population become a vector, and back.
 
     Curves' parameters that are bounded from below by something positive are packed as logarithms,
-    spreads as logarithms, and E and B by what their Cholesky factors are in units of those from
-    which a fit begins, in log-diagonals and unit triangles: numbers whose information is nearly
-    diagonal, so that hundreds of them can be climbed at once.
+    spreads as logarithms, and E and B in units of those from which a fit begins (`matrices`).
     What fixes the score's origin and unit is not packed: the last group's mean shift is 0 and its
     mean speed 1, or without follow-up, where nobody's speed can be known, its spread is 1.
 
@@ -37,8 +35,8 @@ class Packing:
         Whether anybody was seen more than once.
     speeds_vary : bool
         Whether people differ in speed.
-    within, between : (n_clusters, n_clusters)
-        Cholesky factors of E and B from which a fit begins.
+    within, between : Roots
+        How E and B are packed.
     """
 
     curve: type[Curves]
@@ -47,8 +45,8 @@ class Packing:
     n_groups: int
     has_follow_up: bool
     speeds_vary: bool
-    within: Array
-    between: Array
+    within: Roots
+    between: Roots
 
     @classmethod
     def of(
@@ -64,8 +62,8 @@ class Packing:
             problem.prior.population.n_groups,
             follow_up,
             speeds_vary and follow_up,
-            np.linalg.cholesky(problem.covariance.within),
-            np.linalg.cholesky(problem.covariance.between),
+            Roots.of(problem.covariance.within),
+            Roots.of(problem.covariance.between),
         )
 
     @property
@@ -76,11 +74,11 @@ class Packing:
     @property
     def sizes(self) -> list[int]:
         """Lengths of the parts: curves, E, B, and the population's four."""
-        n, others = self.n_clusters, self.n_groups - 1
+        others = self.n_groups - 1
         return [
             self.n_curves,
-            n * (n + 1) // 2,
-            n * (n + 1) // 2 if self.has_follow_up else 0,
+            self.within.n_numbers,
+            self.between.n_numbers if self.has_follow_up else 0,
             others,
             self.n_groups if self.has_follow_up else others,
             others if self.speeds_vary else 0,
@@ -108,10 +106,10 @@ class Packing:
         people, covariance = problem.prior.population, problem.covariance
         parts = [
             self.pack_curves(problem.trajectories).ravel(),
-            _pack_root(covariance.within, self.within),
+            self.within.pack(covariance.within),
         ]
         if self.has_follow_up:
-            parts.append(_pack_root(covariance.between, self.between))
+            parts.append(self.between.pack(covariance.between))
         parts.append(people.shift_means[:-1])
         parts.append(np.log(people.shift_sds)[: self.n_groups - (not self.has_follow_up)])
         if self.speeds_vary:
@@ -128,8 +126,7 @@ class Packing:
         """Return the problem with the parameters of a vector."""
         curves, within, between, means, spreads, log_speeds, speed_spreads = self.parts(vector)
         old, people = problem.covariance, problem.prior.population
-        e = unpack_root(within, self.within)
-        b = unpack_root(between, self.between) if self.has_follow_up else None
+        b = self.between.unpack(between) if self.has_follow_up else old.between
         shift_sds = np.exp(spreads) if self.has_follow_up else np.append(np.exp(spreads), 1.0)
         speed_means, speed_sds = people.log_speed_means, people.log_speed_sds
         if self.speeds_vary:
@@ -138,7 +135,7 @@ class Packing:
         return replace(
             problem,
             trajectories=self.unpack_curves(curves),
-            covariance=Covariance(e @ e.T, old.between if b is None else b @ b.T, old.weights),
+            covariance=Covariance(self.within.unpack(within), b, old.weights),
             prior=StagePrior(
                 Population(np.append(means, 0.0), shift_sds, speed_means, speed_sds, people.shares),
                 problem.prior.groups,
@@ -153,10 +150,10 @@ class Packing:
         _, within, between, *_ = self.parts(vector)
         parts = [
             by_curves.reshape(n_subjects, -1),
-            root_gradients(at.by_within, within, self.within),
+            self.within.gradients(at.by_within, within),
         ]
         if self.has_follow_up:
-            parts.append(root_gradients(at.by_between, between, self.between))
+            parts.append(self.between.gradients(at.by_between, between))
         parts += self._population_gradients(problem, at)
         return np.concatenate(parts, axis=1)
 
@@ -190,39 +187,3 @@ class Packing:
         by_speed_spread[:, -1] -= people.log_speed_sds[-1] ** 2 * by_speed[:, -1]
         parts = [by_mean[:, :-1], by_spread if self.has_follow_up else by_spread[:, :-1]]
         return parts + ([by_speed[:, :-1], by_speed_spread] if self.speeds_vary else [])
-
-
-@cache
-def _triangle(n: int) -> tuple[IntArray, IntArray]:
-    """Rows and columns below the diagonal: asked for at every step."""
-    return np.tril_indices(n, -1)
-
-
-def _pack_root(matrix: Array, unit: Array) -> Array:
-    """Numbers of the Cholesky factor of a matrix in units of another."""
-    root = np.linalg.solve(unit, np.linalg.cholesky(matrix))
-    size = np.diag(root)
-    return np.concatenate([np.log(size), (root / size[:, None])[_triangle(len(root))]])
-
-
-def _unpack(numbers: Array, n: int) -> Array:
-    root = np.eye(n)
-    root[_triangle(n)] = numbers[n:]
-    return np.asarray(root * np.exp(numbers[:n])[:, None])
-
-
-def unpack_root(numbers: Array, unit: Array) -> Array:
-    """Return the Cholesky factor of a matrix from its packed numbers."""
-    return np.asarray(unit @ _unpack(numbers, len(unit)))
-
-
-def root_gradients(by_matrix: Array, numbers: Array, unit: Array) -> Array:
-    """From gradients by a symmetric matrix (..., n, n) to those by its packed Cholesky factor."""
-    n = len(unit)
-    root = _unpack(numbers, n)
-    by_root = 2 * (unit.T @ by_matrix @ unit) @ root
-    rows, columns = _triangle(n)
-    scale = np.exp(numbers[:n])
-    return np.concatenate(
-        [np.sum(by_root * root, axis=-1), by_root[..., rows, columns] * scale[rows]], axis=-1
-    )

@@ -10,7 +10,7 @@ from braindive.arrays import Array
 from braindive.dive.curves import Bounds, Curves
 from braindive.dive.priors import Normal
 from braindive.staging.covariance import CorrelatedStageProblem
-from braindive.staging.packing import Packing, root_gradients, unpack_root
+from braindive.staging.packing import Packing
 
 # Spread of the log speeds (people usually differ by a factor of about exp(0.4), as the published
 # prior has it), mean log speed of controls (they move more slowly) and spread of the shifts around
@@ -124,17 +124,15 @@ class WeakPriors:
         else:
             value += self._add_given(curves, packing, by[0], bend[0])
         worths = packing.n_clusters + 2.0, _BETWEEN_WORTH
-        units = packing.within, packing.between
-        for part, root, unit, centre, worth in zip(
-            (1, 2), (within, between), units, (self.within, self.between), worths, strict=True
+        packed = packing.within, packing.between
+        for part, numbers, packs, centre, worth in zip(
+            (1, 2), (within, between), packed, (self.within, self.between), worths, strict=True
         ):
-            if len(root):
-                factor = unpack_root(root, unit)
-                density, by_matrix = wishart(factor @ factor.T, centre, worth)
+            if len(numbers):
+                density, by_matrix = wishart(packs.unpack(numbers), centre, worth)
                 value += density
-                by[part] += root_gradients(by_matrix, root, unit)
-                bend[part] += worth
-                bend[part][: packing.n_clusters] += worth
+                by[part] += packs.gradients(by_matrix, numbers)
+                bend[part] += packs.prior_curvature(worth)
         return value, gradient, curvature
 
     def _add_changes(self, curves: Curves, by: Array, bend: Array) -> float:
