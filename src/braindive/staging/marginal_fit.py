@@ -37,6 +37,8 @@ _FEW_SUBJECTS, _MANY_SUBJECTS = 300, 1000
 _SCREENING, _COARSE_STEPS, _FINE_STEPS, _LAST_STEPS = 8, 150, 300, 5
 # Most searches for other modes of the subjects' stages, each followed by a climb; a choice.
 _SEARCHES = 6
+# Steps of the EM that E and B take at once, where they are not climbed. A choice.
+_COVARIANCE_STEPS = 5
 # Gain in log-likelihood from other modes for which climbing goes on. A choice.
 _WORTH_CLIMBING = 0.5
 # Squared length of the gradient in standard errors at which a coarse climb ends. A choice.
@@ -246,6 +248,8 @@ def _follow_best(
     here, before = best.climb, -np.inf
     for _ in range(_SEARCHES):
         # Points follow a subject's posterior, and so cannot see another mode far away.
+        if best.packing.within is None:
+            here = _update_covariance(here, best.packing, best.priors)
         points = searched_points(here, COARSE)
         there = look(here.problem, here.vector, points, best.packing, best.priors)
         if there.objective < before + _WORTH_CLIMBING:
@@ -264,6 +268,21 @@ def _follow_best(
             break
         before = here.objective
     return replace(best, climb=here)
+
+
+def _update_covariance(here: Climb, packing: Packing, priors: WeakPriors) -> Climb:
+    """E and B of the EM, in a few steps: B = mean of E[u u'], by what the gradients say of it."""
+    for _ in range(_COVARIANCE_STEPS):
+        problem, at = here.problem, here.evaluation
+        e, b = problem.covariance.within, problem.covariance.between
+        by_within, by_between = at.by_within.sum(axis=0), at.by_between.sum(axis=0)
+        e = e + 2 * e @ by_within @ e / len(problem.timeline.times)
+        if problem.timeline.has_follow_up:
+            b = b + 2 * b @ by_between @ b / problem.timeline.n_subjects
+        problem = replace(problem, covariance=replace(problem.covariance, within=e, between=b))
+        points = at.posterior.lay_points(problem.prior, COARSE)
+        here = replace(look(problem, here.vector, points, packing, priors), inverse=here.inverse)
+    return here
 
 
 def _within(prior: Normal, problem: CorrelatedStageProblem) -> Curves:

@@ -13,6 +13,10 @@ from braindive.staging.likelihood import Evaluation
 from braindive.staging.matrices import Roots
 from braindive.staging.population import Population, StagePrior
 
+# Clusters up to which E and B are climbed with the rest: their numbers grow with the square of
+# that of the clusters. With more, as in atlases, they are updated by the EM. A choice.
+_MOST_CLUSTERS = 30
+
 
 @dataclass(frozen=True)
 class Packing:
@@ -35,8 +39,8 @@ class Packing:
         Whether anybody was seen more than once.
     speeds_vary : bool
         Whether people differ in speed.
-    within, between : Roots
-        How E and B are packed.
+    within, between : Roots or None
+        How E and B are packed; None where they are not.
     """
 
     curve: type[Curves]
@@ -45,8 +49,8 @@ class Packing:
     n_groups: int
     has_follow_up: bool
     speeds_vary: bool
-    within: Roots
-    between: Roots
+    within: Roots | None
+    between: Roots | None
 
     @classmethod
     def of(
@@ -54,6 +58,7 @@ class Packing:
     ) -> Packing:
         """Return the packing of a problem's parameters."""
         curve, follow_up = type(problem.trajectories), problem.timeline.has_follow_up
+        climbed = len(problem.noise) <= _MOST_CLUSTERS
         lows = [bounds.limits.get(name, (-np.inf, np.inf))[0] for name in curve.names()]
         return cls(
             curve,
@@ -62,8 +67,8 @@ class Packing:
             problem.prior.population.n_groups,
             follow_up,
             speeds_vary and follow_up,
-            Roots.of(problem.covariance.within),
-            Roots.of(problem.covariance.between),
+            Roots.of(problem.covariance.within) if climbed else None,
+            Roots.of(problem.covariance.between) if climbed and follow_up else None,
         )
 
     @property
@@ -77,8 +82,8 @@ class Packing:
         others = self.n_groups - 1
         return [
             self.n_curves,
-            self.within.n_numbers,
-            self.between.n_numbers if self.has_follow_up else 0,
+            0 if self.within is None else self.within.n_numbers,
+            0 if self.between is None else self.between.n_numbers,
             others,
             self.n_groups if self.has_follow_up else others,
             others if self.speeds_vary else 0,
@@ -104,11 +109,10 @@ class Packing:
     def pack(self, problem: CorrelatedStageProblem) -> Array:
         """Return the parameters of a problem as a vector."""
         people, covariance = problem.prior.population, problem.covariance
-        parts = [
-            self.pack_curves(problem.trajectories).ravel(),
-            self.within.pack(covariance.within),
-        ]
-        if self.has_follow_up:
+        parts = [self.pack_curves(problem.trajectories).ravel()]
+        if self.within is not None:
+            parts.append(self.within.pack(covariance.within))
+        if self.between is not None:
             parts.append(self.between.pack(covariance.between))
         parts.append(people.shift_means[:-1])
         parts.append(np.log(people.shift_sds)[: self.n_groups - (not self.has_follow_up)])
@@ -126,7 +130,8 @@ class Packing:
         """Return the problem with the parameters of a vector."""
         curves, within, between, means, spreads, log_speeds, speed_spreads = self.parts(vector)
         old, people = problem.covariance, problem.prior.population
-        b = self.between.unpack(between) if self.has_follow_up else old.between
+        e = old.within if self.within is None else self.within.unpack(within)
+        b = old.between if self.between is None else self.between.unpack(between)
         shift_sds = np.exp(spreads) if self.has_follow_up else np.append(np.exp(spreads), 1.0)
         speed_means, speed_sds = people.log_speed_means, people.log_speed_sds
         if self.speeds_vary:
@@ -135,7 +140,7 @@ class Packing:
         return replace(
             problem,
             trajectories=self.unpack_curves(curves),
-            covariance=Covariance(self.within.unpack(within), b, old.weights),
+            covariance=Covariance(e, b, old.weights),
             prior=StagePrior(
                 Population(np.append(means, 0.0), shift_sds, speed_means, speed_sds, people.shares),
                 problem.prior.groups,
@@ -148,11 +153,10 @@ class Packing:
         by_curves = at.by_curves.copy()
         by_curves[..., self.logarithmic] *= problem.trajectories.to_array()[:, self.logarithmic]
         _, within, between, *_ = self.parts(vector)
-        parts = [
-            by_curves.reshape(n_subjects, -1),
-            self.within.gradients(at.by_within, within),
-        ]
-        if self.has_follow_up:
+        parts = [by_curves.reshape(n_subjects, -1)]
+        if self.within is not None:
+            parts.append(self.within.gradients(at.by_within, within))
+        if self.between is not None:
             parts.append(self.between.gradients(at.by_between, between))
         parts += self._population_gradients(problem, at)
         return np.concatenate(parts, axis=1)

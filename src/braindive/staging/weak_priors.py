@@ -128,7 +128,7 @@ class WeakPriors:
         for part, numbers, packs, centre, worth in zip(
             (1, 2), (within, between), packed, (self.within, self.between), worths, strict=True
         ):
-            if len(numbers):
+            if packs is not None:
                 density, by_matrix = wishart(packs.unpack(numbers), centre, worth)
                 value += density
                 by[part] += packs.gradients(by_matrix, numbers)
