@@ -135,3 +135,16 @@ def test_groups_of_very_few_people_are_none():
     once = drawn.controls.copy()
     once[0] = False  # no control at the first visit: none at all
     assert groups_of(drawn.timeline, once, least=0).sum() == 21
+
+
+def test_covariances_that_are_not_climbed_are_nearly_as_good(monkeypatch, fitted):
+    """As with the many clusters of an atlas, whose covariances the EM updates."""
+    drawn, climbed = fitted
+    monkeypatch.setattr("braindive.staging.packing._MOST_CLUSTERS", 3)
+    found = fit(drawn)
+    assert found.packing.within is None
+    assert len(found.climb.vector) < len(climbed.climb.vector)
+    problem, other = found.climb.problem, climbed.climb.problem
+    np.testing.assert_allclose(problem.covariance.within, other.covariance.within, atol=1e-3)
+    placed = stages_of(drawn, found)[1]
+    assert np.corrcoef(placed, stages_of(drawn, climbed)[1])[0, 1] > 0.998
