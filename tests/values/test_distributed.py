@@ -228,7 +228,7 @@ def test_worker_that_comes_late_is_used(tmp_path):
 
 
 def test_command_line_fits_on_a_cluster_and_within_a_memory(client, tmp_path):
-    cohort = bd.simulate_cohort(30, 3, 300, control_share=0.3, random_state=0).cohort
+    cohort = bd.simulate_cohort(30, 3, 300, noise=0.3, control_share=0.3, random_state=0).cohort
     table = str(bd.write_cohort(cohort, tmp_path / "study", "table"))
     address = client.scheduler.address
     for name, options in (
@@ -241,6 +241,13 @@ def test_command_line_fits_on_a_cluster_and_within_a_memory(client, tmp_path):
     one = bd.load_model(tmp_path / "one")
     for name in ("many", "little"):
         assert_same_fit(bd.load_model(tmp_path / name), one)
+
+
+def easy_cohort():
+    """A small cohort whose fits end soon."""
+    return bd.simulate_cohort(
+        24, 3, 40, midpoints=(-10, 10), noise=0.3, control_share=0.3, random_state=0
+    ).cohort
 
 
 def choose_number(cohort, model):
@@ -259,10 +266,13 @@ def resample(cohort, model):
 
 
 @pytest.mark.filterwarnings("ignore::braindive.BraindiveWarning")
-@pytest.mark.parametrize("evaluate", [choose_number, cross_validate, resample])
-def test_many_fits_spread_over_the_workers_and_find_the_same(client, evaluate):
-    cohort = bd.simulate_cohort(12, 3, 40, control_share=0.3, random_state=0).cohort
-    model = bd.DIVE(2, n_init=1, tol=1e-2, random_state=0).fit(cohort)
+@pytest.mark.parametrize(
+    ("evaluate", "people"),
+    [(choose_number, "alike"), (cross_validate, "alike"), (resample, "differ")],
+)
+def test_many_fits_spread_over_the_workers_and_find_the_same(client, evaluate, people):
+    cohort = easy_cohort()
+    model = bd.DIVE(2, n_init=1, tol=1e-2, people=people, random_state=0).fit(cohort)
 
     def count_tasks():
         counts = client.run(lambda dask_worker: dask_worker.state.executed_count)
@@ -278,8 +288,7 @@ def test_many_fits_spread_over_the_workers_and_find_the_same(client, evaluate):
 
 @pytest.mark.filterwarnings("ignore::braindive.BraindiveWarning")
 def test_commands_that_judge_run_on_a_cluster(client, tmp_path):
-    cohort = bd.simulate_cohort(12, 3, 40, control_share=0.3, random_state=0).cohort
-    table = str(bd.write_cohort(cohort, tmp_path / "study", "table"))
+    table = str(bd.write_cohort(easy_cohort(), tmp_path / "study", "table"))
     tables = []
     for name, options in (("one", ["-j", "1"]), ("many", ["--dask", client.scheduler.address])):
         command = ["select", table, "-k", "2", "--splits", "2", "--resamples", "0"]
