@@ -55,6 +55,7 @@ def study(tmp_path_factory):
         n_subjects=20,
         n_visits=3,
         space=bd.load_space(folder / "regions.tsv"),
+        noise=0.5,
         control_share=0.4,
         random_state=0,
     )
@@ -62,7 +63,8 @@ def study(tmp_path_factory):
     return folder
 
 
-FIT = ("-k", 2, "--starts", 2, "--max-iter", 40)
+# Fits that end soon; those of the default are in the tests that go from files to a report.
+FIT = ("-k", 2, "--starts", 2, "--max-iter", 40, "--people", "alike")
 
 
 @pytest.fixture(scope="module")
