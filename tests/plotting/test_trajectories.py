@@ -77,8 +77,8 @@ def test_given_axes_are_used(model):
 @pytest.mark.parametrize(
     ("model", "what"),
     [
-        (bd.DIVE(9, n_init=1, max_iter=2, random_state=0), "cluster"),
-        (bd.roi_model(np.arange(60) % 9, max_iter=2), "rank of the region"),
+        (bd.DIVE(9, n_init=1, max_iter=2, people="alike", random_state=0), "cluster"),
+        (bd.roi_model(np.arange(60) % 9, max_iter=2, people="alike"), "rank of the region"),
     ],
 )
 def test_many_clusters_are_named_by_a_colour_bar(model, what):
