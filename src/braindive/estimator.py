@@ -20,6 +20,7 @@ from sklearn.utils import check_random_state
 from braindive.arrays import Array, IntArray
 from braindive.checks import check_memory, check_settings, check_variation
 from braindive.cluster_names import display_names
+from braindive.cluster_table import change_errors, cluster_table
 from braindive.cohort.cohort import Cohort, check_cohort
 from braindive.cohort.preprocessing import Preprocessing
 from braindive.criteria import criteria_of
@@ -510,6 +511,37 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                 "predict(..., personal=False)."
             )
         return self._personal
+
+    def summary(self) -> pd.DataFrame:
+        """What there is to say about each cluster, from the earliest to the latest affected.
+
+        Returns
+        -------
+        DataFrame
+            A row for each cluster, numbered from 1: its `name`, its number of `vertices`, the
+            parameters of its curve, the `noise` of a vertex around it, its `onset` (the score at
+            which it is half-way), its `change` over the disease with a 95 % interval
+            (`change_low`, `change_high`; empty with `people="alike"`), and whether anybody has
+            reached its plateaus (`early_plateau_reached`, `late_plateau_reached`). Beyond a
+            plateau that nobody has reached the curve is a guess.
+
+        Examples
+        --------
+        >>> import braindive as bd
+        >>> cohort = bd.simulate_cohort(40, n_vertices=60, noise=0.3, random_state=0).cohort
+        >>> model = bd.DIVE(n_clusters=2, personal=False, random_state=0).fit(cohort)
+        >>> model.summary()["vertices"].sum()
+        np.int64(60)
+        """
+        internal = self.internal_
+        return cluster_table(
+            display_names(self),
+            self.trajectories_,
+            self.scores_,
+            np.bincount(self.labels_, minlength=len(self.noise_)),
+            self.noise_,
+            change_errors(internal, self._marginal),
+        )
 
     def stager(self) -> Stager:
         """Who places subjects, in internal units: the marginal model, or as published."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from braindive.cluster_table import change_errors
 from braindive.dive.starts import Outcome
 from braindive.errors import ConvergenceWarning, DataWarning
 from braindive.results import Results
@@ -45,7 +46,8 @@ def warnings_of(
         yield (
             DataWarning,
             "every subject has one visit: no speed and no years can be known from that, so that "
-            "all speeds are the same and the unit of the score is the spread of the scores.",
+            "all speeds are the same, and a score that would be in years has the spread of the "
+            "scores for its unit.",
         )
     elif problem.staging and not results.direction_is_clear:
         yield (
@@ -80,18 +82,16 @@ def _plateaus(
     scores = timeline.scores(found.speeds, found.shifts)
     reached = found.trajectories.reached(scores)
     changes = internal.scale.value_errors(found.trajectories.change(scores))
+    errors = change_errors(internal, results.marginal)
     for k in np.flatnonzero(~reached.all(axis=1)):
         if int(k) in empty:
             continue
         which = " and ".join(np.array(["early", "late"])[~reached[k]])
-        known, category = "", None
-        if results.marginal is not None and found.trajectories.has_amplitude():
-            width = found.trajectories.n_parameters()
-            variance = results.marginal.curve_uncertainty.covariance[k * width, k * width]
-            half = 1.96 * float(internal.scale.value_errors(np.sqrt(variance)))
-            # Where not even the sign is known, the curve should not be read at all.
-            category = DataWarning if half > abs(changes[k]) else None
-            known = f" (95 % interval {changes[k] - half:.3g} to {changes[k] + half:.3g})"
+        half = 1.96 * float(errors[k])
+        # Where not even the sign is known, the curve should not be read at all.
+        category = DataWarning if half > abs(changes[k]) else None
+        known = f" (95 % interval {changes[k] - half:.3g} to {changes[k] + half:.3g})"
+        known = known if np.isfinite(half) else ""
         yield (
             category,
             f"nobody has reached the {which} plateau of {names[k]}: its change of "
