@@ -26,8 +26,8 @@ FINE: Rule = (np.linspace(-4.0, 4.0, 9), np.linspace(-2.8, 2.8, 5))
 # have more points.
 _PLACING: Rule = (np.linspace(-4.2, 4.2, 13), FINE[1])
 COARSE: Rule = (np.linspace(-3.0, 3.0, 6), np.linspace(-1.8, 1.8, 3))
-# Rows (visits times points) that are worked on at once, so that arrays stay in the cache: a choice.
-_ROWS_AT_ONCE = 2**14
+# Numbers in an array that is worked on at once, so that it stays in the cache; measured.
+_NUMBERS_AT_ONCE = 2**15
 # Rounds in which the points of a posterior are laid around the one before, and how much wider than
 # by the curvature the first ones lie. Of 180 subjects all but one were then within 0.15 of a
 # standard error of a dense grid; that one had two far modes.
@@ -245,7 +245,7 @@ def integrate(
     for _ in range(_ROUNDS):
         log_speeds, all_shifts, _ = _lay(mean, covariance, rule)
         heights = np.empty_like(all_shifts)
-        size = max(1, _ROWS_AT_ONCE // len(problem.timeline.times))
+        size = max(1, _NUMBERS_AT_ONCE // problem.pooled.means.size)
         for first in range(0, len(heights), size):
             some = slice(first, first + size)
             heights[some] = -problem.loss(np.exp(log_speeds[some]), all_shifts[some])
@@ -304,7 +304,8 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
     precisions, totals = problem.precisions, problem.totals
     intercepts, constants = problem.intercept_covariances, problem.log_constants
     by_stage = np.empty((2, n_points, n_subjects))
-    per_chunk = max(1, int(_ROWS_AT_ONCE * n_subjects / (len(timeline.times) * n_points)))
+    n_numbers = problem.pooled.means.size * n_points
+    per_chunk = max(1, int(_NUMBERS_AT_ONCE * n_subjects / n_numbers))
     ends = np.append(timeline.starts, len(timeline.times))
     shared = len(precisions) == 1
     for first in range(0, n_subjects, per_chunk):

@@ -24,10 +24,10 @@ from braindive.staging.weak_priors import WeakPriors
 _NEAR = 0.5
 THERE = 1e-3
 EXACTLY_THERE = 1e-7
-# Points that stayed are laid anew at the optimum until so little is then left to climb, but not
-# for more than so many rounds: where curves begin within a wide posterior, every new set of points
-# moves the optimum a little.
-_HARDLY_MOVED, _MOST_ROUNDS = 0.03, 6
+# Points that stayed are laid anew where so little is left to climb, until that leaves hardly more
+# (half a standard error, of all parameters together), for no more than so many rounds: where curves
+# begin within a wide posterior, every new set of points moves the optimum a little.
+_ON_THE_WAY, _HARDLY_MOVED, _MOST_ROUNDS = 0.03, 0.3, 6
 # Longest step in standard errors of each parameter: at the start, ever, and so short that another
 # direction is tried. Choices.
 _STEP, _LONGEST, _SHORTEST = 1.0, 3.0, 1e-5
@@ -176,21 +176,22 @@ def climb(
     if inverse is None:
         inverse = np.linalg.inv(here.information(packing))
     longest, n_evaluations, decrement = _STEP, 1, np.inf
-    frozen, n_frozen, began = False, 0, np.inf
+    frozen, n_rounds, is_new, is_last = False, 0, False, True
     for _ in range(max_iter):
         direction = inverse @ here.gradient
         decrement = float(here.gradient @ direction)
-        found = decrement < there
-        if frozen and began == np.inf:
-            began = decrement
-        if found and (not frozen or began < _HARDLY_MOVED or n_frozen == _MOST_ROUNDS):
+        if is_new:
+            is_last = decrement < _HARDLY_MOVED or n_rounds == _MOST_ROUNDS
+        found = decrement < (there if is_last else max(there, _ON_THE_WAY))
+        if found and is_last:
             break
         if decrement >= near or found or not frozen:
             points = here.evaluation.posterior.lay_points(here.problem.prior, rule)
-        if found or (decrement < near and not frozen):
+        is_new = found or (decrement < near and not frozen)
+        if is_new:
             # Look from the new points before going on: they stay until the optimum is found.
             here = _try(problem, here.vector, points, packing, priors) or here
-            frozen, n_frozen, began = not found, n_frozen + (not found), np.inf
+            frozen, n_rounds = True, n_rounds + 1
             n_evaluations += 1
             continue
         frozen = frozen and decrement < near
