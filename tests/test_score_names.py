@@ -64,4 +64,4 @@ def test_figures_and_report_say_the_same_unit(cohort, scale, ending):
     data = json.loads(re.search(r'id="report-data">(.*?)</script>', page, re.DOTALL)[1])
     assert data["scoreName"] == f"Disease score{ending}"
     assert f'<label for="score">Disease score{ending}</label>' in page
-    assert ("earliest area is half-way" in page) == (scale == "years")
+    assert ("zero is where the earliest area is half-way" in page) == (scale == "years")

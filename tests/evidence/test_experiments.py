@@ -166,7 +166,6 @@ def test_the_number_of_workers_does_not_change_the_group_test(tmp_path):
     assert run_cached(group_test, tasks, tmp_path / "two", n_jobs=2) == one
 
 
-@pytest.mark.filterwarnings("ignore:nobody has reached")
 def test_a_simulated_cohort_without_an_effect_shows_none():
     rows = pd.DataFrame(group_test(0.0, seed=1, n_subjects=40, n_vertices=40))
     assert (rows["p_value"] > 0.01).all()

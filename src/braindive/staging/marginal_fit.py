@@ -34,7 +34,7 @@ from braindive.staging.weak_priors import WeakPriors
 _FEW_SUBJECTS, _MANY_SUBJECTS = 300, 1000
 # Steps after which only the best start of each direction goes on, most coarse and fine steps, and
 # most steps with everybody where there are more than many. Choices.
-_SCREENING, _COARSE_STEPS, _FINE_STEPS, _LAST_STEPS = 8, 150, 300, 5
+_SCREENING, _COARSE_STEPS, _FINE_STEPS, _LAST_STEPS = 8, 150, 300, 12
 # Most searches for other modes of the subjects' stages, each followed by a climb; a choice.
 _SEARCHES = 6
 # Steps of the EM that E and B take at once, where they are not climbed. A choice.

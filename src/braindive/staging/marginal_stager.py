@@ -17,9 +17,9 @@ from braindive.dive.stages import find_stages
 from braindive.dive.timeline import Timeline
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance, is_unlike
 from braindive.staging.curve_uncertainty import CurveUncertainty, ScoreUnit
-from braindive.staging.likelihood import FINE, Posterior, integrate
+from braindive.staging.likelihood import Posterior, integrate
 from braindive.staging.marginal_fit import MarginalFit
-from braindive.staging.optimum import observed_information
+from braindive.staging.optimum import known_information
 from braindive.staging.population import UNKNOWN, Population, StagePrior
 from braindive.staging.stagers import Stages
 
@@ -105,7 +105,7 @@ class MarginalStager:
         found = fit.climb.problem
         speeds, shifts = fit.climb.evaluation.posterior.mean()
         jacobian = fit.packing.parameter_jacobian(found)
-        information = observed_information(fit.climb, fit.packing, fit.priors, FINE)
+        information = known_information(fit.climb, fit.packing)
         covariance = jacobian @ np.linalg.solve(information, jacobian.T)
         return cls(
             found.trajectories,
