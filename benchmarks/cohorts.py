@@ -1,14 +1,20 @@
-"""Cohorts of any size on a sphere's mesh, filled row by row so that nothing else is large."""
+"""Cohorts of any size on a sphere's mesh, filled row by row so that nothing else is large.
+
+And cohorts that are like brains: people differ persistently, in smooth maps (`beyond`, `unlike`).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 import braindive as bd
+from braindive.simulation import contiguous_patches
+from braindive.space.smoothing import smooth_over_graph
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,133 @@ def draw_values(truth: Truth, seed: int = 1) -> NDArray[np.float32]:
         random.standard_normal(dtype=np.float32, out=row)
         row += truth.vertex_curves.evaluate(np.array([score]))[0].astype(np.float32)
     return values
+
+
+def beyond(off: float, seed: int, mislabelled: float = 0.0, **settings: Any) -> bd.Simulation:
+    """70 controls before the disease and 130 patients, who differ persistently and smoothly.
+
+    `off` is the standard deviation over people of their maps, beside a disease that takes 2 and
+    noise of 0.45. Further settings are those of `simulate_cohort`, and go before these.
+    """
+    amplitude, steepness = -2.0, 0.4
+    chosen: dict[str, Any] = {
+        "n_subjects": 200,
+        "n_visits": 4,
+        "space": "fsaverage5-left",
+        "midpoints": (-6.0, 0.0, 6.0, 12.0),
+        "n_patches": 20,
+        "amplitude": amplitude,
+        "slope": amplitude * steepness / 4,
+        "steepness_variation": 0.0,
+        "midpoint_variation": 0.0,
+        "mean_speed": 1.0,
+        "mean_shift": 2.0,
+        "shift_sd": 9.0,
+        "control_share": 70 / 200,
+        "controls_shift": (-22.0, 3.0),
+        "controls_speed": 0.3,
+        "mislabelled": mislabelled,
+        "personal_offset": off,
+        "personal_smoothing": 40,
+        "noise": 0.45,
+        "noise_smoothing": 3,
+        "dtype": "float32",
+    }
+    return bd.simulate_cohort(random_state=seed, **(chosen | settings))
+
+
+@dataclass(frozen=True)
+class VertexCurves:
+    """Courses that are no sigmoids: Gompertz curves, and ramps from one plateau to another."""
+
+    amplitudes: NDArray[np.float64]
+    rates: NDArray[np.float64]
+    midpoints: NDArray[np.float64]
+    is_ramp: NDArray[np.bool_]
+
+    def evaluate(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values at the scores, (n_scores, n_vertices)."""
+        steps = self.rates * (scores[:, None] - self.midpoints)
+        # Moved so that the midpoint is where half of the change is done; it is steepest earlier.
+        gompertz = np.exp(-np.exp(-np.clip(steps - np.log(np.log(2)), -30, 30)))
+        ramp = np.clip(0.5 + steps / 4, 0, 1)
+        return self.amplitudes * np.where(self.is_ramp, ramp, gompertz)
+
+
+@dataclass(frozen=True)
+class Unlike:
+    """A cohort of `unlike` and its truth, in the order of the cohort's vertices and subjects."""
+
+    cohort: bd.Cohort
+    labels: NDArray[np.int64]
+    curves: VertexCurves
+    speeds: NDArray[np.float64]
+    shifts: NDArray[np.float64]
+    scores: NDArray[np.float64]
+    mislabelled: NDArray[np.bool_]
+
+
+def unlike(seed: int, n_controls: int = 60, n_patients: int = 140) -> Unlike:
+    """Cohort that keeps none of the model's assumptions, to look at once, after all choices.
+
+    Courses of vertices are Gompertz curves or ramps with their own midpoints. Noise has heavy
+    tails, is correlated over neighbours, and grows with the damage. People's maps have a rough
+    and a wide part, and a level of their own. Speeds are log-normal, and some patients hardly
+    move. People are seen one to six times, irregularly; values are missing at random and in
+    whole patches; a tenth of the controls progress like patients.
+    """
+    random = np.random.default_rng([seed, 20_000])
+    space = bd.load_space("fsaverage5-left")
+    graph, n_vertices, n_subjects = space.graph(), space.n_vertices, n_controls + n_patients
+
+    def smooth_maps(n_maps: int, rounds: int) -> NDArray[np.float64]:
+        maps = smooth_over_graph(random.standard_normal((n_vertices, n_maps)), graph, rounds).T
+        return np.asarray(maps / np.sqrt(np.mean(maps**2)))
+
+    patches = contiguous_patches(space, 25, random)
+    labels = patches % 5
+    onset = np.array([-7.0, -2.0, 2.0, 7.0, 13.0])[labels]
+    curves = VertexCurves(
+        -np.array([2.4, 1.6, 2.0, 1.3, 1.8])[labels] * random.lognormal(0, 0.2, n_vertices),
+        np.array([0.35, 0.5, 0.25, 0.4, 0.3])[labels] * random.lognormal(0, 0.2, n_vertices),
+        onset + 2.0 * smooth_maps(1, 10)[0] + random.normal(0, 1.0, n_vertices),
+        labels % 2 == 1,
+    )
+
+    ill = np.arange(n_subjects) >= n_controls
+    mislabelled = ~ill & (random.random(n_subjects) < 0.1)
+    moves = ill | mislabelled
+    shifts = np.where(
+        moves, -10 + random.gamma(2.0, 6.0, n_subjects), random.normal(-18, 6, n_subjects)
+    )
+    speeds = np.where(moves, 0.9, 0.25) * random.lognormal(0, 0.5, n_subjects)
+    speeds[moves & (random.random(n_subjects) < 0.2)] *= 0.05
+    subject = np.repeat(np.arange(n_subjects), random.integers(1, 7, n_subjects))
+    gaps = random.uniform(0.4, 1.9, len(subject))
+    first = np.flatnonzero(np.diff(subject, prepend=-1))
+    elapsed = np.cumsum(gaps)
+    times = elapsed - elapsed[first][subject]
+    scores = speeds[subject] * times + shifts[subject]
+
+    personal = 0.6 * smooth_maps(n_subjects, 150) + 0.5 * smooth_maps(n_subjects, 5)
+    personal += 0.4 * random.standard_normal((n_subjects, 1))
+    damage = curves.evaluate(scores)
+    # A scan is as a whole better or worse (a multivariate t), and so is each of its values.
+    noise = smooth_maps(len(subject), 2) / np.sqrt(random.chisquare(5, (len(subject), 1)) / 5)
+    noise += 0.5 * random.standard_t(4, noise.shape)
+    values = damage + personal[subject] + (0.3 + 0.1 * np.abs(damage)) * noise
+    values[random.random(values.shape) < 0.02] = np.nan
+    for visit in np.flatnonzero(random.random(len(subject)) < 0.25):
+        values[visit, patches == random.integers(25)] = np.nan
+    cohort = bd.Cohort(
+        values.astype(np.float32),
+        subjects=np.array([f"sub-{i:03d}" for i in subject], dtype=object),
+        times=times,
+        controls=~ill[subject],
+        graph=graph,
+        space=space,
+    )
+    return Unlike(cohort, labels, curves, speeds, shifts, scores, mislabelled)
 
 
 def icosphere(subdivisions: int) -> tuple[NDArray[np.float64], sparse.csr_array]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ import braindive as bd
 from cohorts import Size, draw_values, make_truth
 
 Responsibilities = NDArray[np.float64]
+Returned = TypeVar("Returned")
 
 # Fits that take less than this are repeated and the best one counts, as for the sums.
 _SHORT = 1.0
@@ -51,7 +52,7 @@ class Result:
     fit: Fit
 
 
-def in_fresh_process(function: Callable[..., Result], *arguments: Any) -> Result:
+def in_fresh_process(function: Callable[..., Returned], *arguments: Any) -> Returned:
     """Call the function in a new process, whose memory has seen nothing but imports."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["braindive", "sklearn.mixture"])

@@ -28,7 +28,7 @@ PLAY = (
 def large_model(n_clusters: int, n_subjects: int) -> bd.DIVE:
     """A model of the size the report is made for, fitted to little and then enlarged."""
     random = np.random.default_rng(0)
-    cohort = bd.simulate_cohort(n_subjects=20, n_vertices=50, random_state=0).cohort
+    cohort = bd.simulate_cohort(n_subjects=20, n_vertices=50, noise=0.3, random_state=0).cohort
     model = bd.DIVE(n_clusters=2, random_state=0).fit(cohort)
     model.space_ = bd.load_space("fsaverage5")
     model.n_vertices_ = model.space_.n_vertices

@@ -1,6 +1,8 @@
 """Measure braindive and write the tables of docs/performance.md.
 
-Usage: python benchmarks/run.py [--write FILE] [--quick] [--leaspy PYTHON]
+Usage: python benchmarks/run.py [--write FILE] [--quick]
+
+What needs other software, and is measured by comparison.py and authors.py, stays as it is in FILE.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ from pathlib import Path
 
 import tables
 from cohorts import Size
-from comparison import leaspy_section
 from measurement import Result, in_fresh_process, measure, measure_basic
 
 
@@ -22,9 +23,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the time and memory of braindive.")
     parser.add_argument("--write", metavar="FILE", type=Path, help="write here, not to the screen")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
-    parser.add_argument(
-        "--leaspy", metavar="PYTHON", help="interpreter of an environment that has leaspy 2"
-    )
     arguments = parser.parse_args()
     load = os.getloadavg()[0]
     quick = arguments.quick
@@ -34,7 +32,7 @@ def main() -> None:
         fast_and_exact(quick),
         scikit_learn(quick),
         basic_simulation(quick),
-        leaspy_section(arguments.leaspy, quick),
+        *measured_apart(arguments.write),
     ]
     text = "\n\n".join([introduction(load), *sections, closing(arguments)]) + "\n"
     if arguments.write:
@@ -153,6 +151,21 @@ def basic_simulation(quick: bool) -> str:
     )
 
 
+def measured_apart(page: Path | None) -> list[str]:
+    """Sections with marks, kept from the page as it was: other scripts fill them."""
+    commands = {
+        "leaspy": ("Beside leaspy", "comparison.py --leaspy PYTHON"),
+        "authors": ("Beside the authors' code", "authors.py --code FOLDER"),
+    }
+    text = page.read_text(encoding="utf-8") if page and page.exists() else ""
+    sections = []
+    for mark, (title, command) in commands.items():
+        part = tables.marked(text, mark) or "Not measured yet."
+        how = f"Measured apart, by `python benchmarks/{command} --write docs/performance.md`."
+        sections.append(tables.section(title, how, tables.between_marks(mark, part)))
+    return sections
+
+
 def introduction(load: float) -> str:
     packages = ", ".join(
         f"{name} {version(name)}" for name in ("braindive", "numpy", "scipy", "scikit-learn")
@@ -182,12 +195,11 @@ Python {sys.version.split()[0]}, {packages}."""
 
 def closing(arguments: argparse.Namespace) -> str:
     flags = " --quick" if arguments.quick else ""
-    flags += " --leaspy PYTHON" if arguments.leaspy else ""
     flags += f" --write {arguments.write}" if arguments.write else ""
     made_by = "`make bench`" if flags == " --write docs/performance.md" else "This command"
     return f"""## The command
 
-{made_by} makes this page:
+{made_by} makes this page, but for what is measured apart:
 
     python benchmarks/run.py{flags}"""
 

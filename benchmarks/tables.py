@@ -43,6 +43,33 @@ def section(title: str, *paragraphs: str) -> str:
     return "\n\n".join([f"## {title}", *paragraphs])
 
 
+def marked(page: str, mark: str) -> str | None:
+    """What stands between the marks of a page; None where the page has no such marks."""
+    begin, end = _marks(mark)
+    if begin not in page or end not in page:
+        return None
+    return page.split(begin, 1)[1].split(end, 1)[0].strip()
+
+
+def put_marked(page: str, mark: str, part: str) -> str:
+    """Put another part between the marks of a page."""
+    begin, end = _marks(mark)
+    if marked(page, mark) is None:
+        raise ValueError(f"the page has no marks {begin.strip()} and {end}.")
+    before, rest = page.split(begin, 1)
+    return before + between_marks(mark, part) + rest.split(end, 1)[1]
+
+
+def between_marks(mark: str, part: str) -> str:
+    """Part with its marks, by which it can be found and replaced."""
+    begin, end = _marks(mark)
+    return f"{begin}\n{part.strip()}\n\n{end}"
+
+
+def _marks(mark: str) -> tuple[str, str]:
+    return f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
+
+
 def seconds(time: float) -> str:
     """Time with a unit and three digits, or more where they are whole seconds."""
     if time >= 100:

@@ -1,11 +1,13 @@
 """Coverage of 95 % intervals on simulated cohorts: scores of subjects, and trajectories.
 
+    python benchmarks/uncertainty.py people --seeds 10 --jobs 2
     python benchmarks/uncertainty.py scores --seeds 12 --jobs 2
     python benchmarks/uncertainty.py bands --seeds 5 --jobs 2
 
-Subjects count when their true baseline score lies on the informative part of the curves (-20 to
-25, where some curve is steep). Scores are compared after a line from estimated to true scores of
-the training subjects: the model's unit and origin are free.
+Scores are compared with the truth in the same unit: years since the midpoint of the earliest
+cluster, in which the training subjects who are no controls move by one a year on average. In
+`people` patients count; in `scores` subjects whose true baseline score lies on the informative
+part of the curves (-20 to 25, where some curve is steep).
 """
 
 from __future__ import annotations
@@ -19,40 +21,133 @@ import numpy as np
 from joblib import Parallel, delayed
 
 import braindive as bd
+from braindive.dive.pooled import PooledMeans
+from braindive.estimator import timeline_of
+from braindive.staging.covariance import CorrelatedStageProblem, Covariance
+from braindive.staging.marginal_stager import place_subjects
+from braindive.staging.population import Population, StagePrior
+from cohorts import beyond
 
 _INFORMATIVE = (-20.0, 25.0)
 
 
-def line(model: bd.DIVE, cohort: bd.Cohort, truth: np.ndarray) -> tuple[float, float]:
-    """Slope and origin from the model's baseline scores to the true ones."""
-    scores = model.stage(cohort)["score"].to_numpy()
-    inside = (truth > _INFORMATIVE[0]) & (truth < _INFORMATIVE[1])
-    slope, origin = np.polyfit(scores[inside], truth[inside], 1)
-    return float(slope), float(origin)
+def true_years(truth: bd.simulation.Truth, training: np.ndarray) -> np.ndarray:
+    """True baseline scores in the model's unit; `training` says whose mean speed is 1."""
+    origin, usual = truth.trajectories.midpoint.min(), truth.speeds[training].mean()
+    return np.asarray((truth.shifts - origin) / usual)
 
 
 def cover_scores(n_subjects: int, seed: int, **settings: Any) -> list[float]:
     """Coverage, error and mean standard error for training subjects, then for new ones."""
     simulation = bd.simulate_cohort(n_subjects=2 * n_subjects, random_state=seed, **settings)
-    ids, truth = list(simulation.cohort.subject_ids), simulation.truth.shifts
+    ids, truth = list(simulation.cohort.subject_ids), simulation.truth
     train = simulation.cohort.select(subjects=ids[:n_subjects])
-    model = bd.DIVE(n_clusters=3, random_state=0).fit(train)
-    slope, origin = line(model, train, truth[:n_subjects])
+    model = bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(train)
+    years = true_years(truth, np.arange(2 * n_subjects) < n_subjects)
+    informative = (truth.shifts > _INFORMATIVE[0]) & (truth.shifts < _INFORMATIVE[1])
     found: list[float] = []
-    for names, true in (
-        (ids[:n_subjects], truth[:n_subjects]),
-        (ids[n_subjects:], truth[n_subjects:]),
-    ):
-        stages = model.stage(simulation.cohort.select(subjects=names))
-        errors = origin + slope * stages["score"].to_numpy() - true
-        reach = abs(slope) * stages["score_se"].to_numpy()
-        inside = (true > _INFORMATIVE[0]) & (true < _INFORMATIVE[1])
+    for some in (slice(0, n_subjects), slice(n_subjects, None)):
+        stages = model.stage(simulation.cohort.select(subjects=ids[some]))
+        inside = informative[some]
+        errors = (stages["score"].to_numpy() - years[some])[inside]
+        reach = stages["score_se"].to_numpy()[inside]
         found += [
-            float(np.mean(np.abs(errors[inside]) < 1.96 * reach[inside])),
-            float(np.sqrt(np.mean(errors[inside] ** 2))),
-            float(np.sqrt(np.mean(reach[inside] ** 2))),
+            float(np.mean(np.abs(errors) < 1.96 * reach)),
+            float(np.sqrt(np.mean(errors**2))),
+            float(np.sqrt(np.mean(reach**2))),
         ]
     return found
+
+
+def know_people(off: float, seed: int) -> list[float]:
+    """Correlations of scores and speeds of patients with the truth, coverage, and amplitudes."""
+    # Twice as many people as are fitted; every second one is new.
+    simulation = beyond(off, seed, n_subjects=400)
+    cohort, truth = simulation.cohort, simulation.truth
+    ids, is_control = np.array(cohort.subject_ids), cohort.controls[::4]
+    training = np.arange(len(ids)) % 2 == 0
+    train, new = (cohort.select(subjects=list(ids[some])) for some in (training, ~training))
+    patients = ~is_control[training]
+    shifts, speeds = truth.shifts[training][patients], truth.speeds[training][patients]
+    years = true_years(truth, training & ~is_control)
+    model = bd.DIVE(n_clusters=4, personal=False, random_state=0).fit(train)
+    published = bd.DIVE(n_clusters=4, people="alike", personal=False, random_state=0).fit(train)
+    mean_map = -np.asarray(train.values[::4]).mean(axis=1)
+    oracle = know_all(train, truth, training, is_control[training])
+    found = [np.corrcoef(mean_map[patients], shifts)[0, 1]]
+    for score, speed in (
+        (published.scores_[::4], published.speeds_),
+        (model.scores_[::4], model.speeds_),
+        oracle,
+    ):
+        found.append(np.corrcoef(score[patients], shifts)[0, 1])
+        found.append(np.corrcoef(speed[patients], speeds)[0, 1])
+    for part, some in ((train, training), (new, ~training)):
+        stages = model.stage(part)
+        chosen = ~is_control[some]
+        errors = (stages["score"].to_numpy() - years[some])[chosen]
+        found.append(np.mean(np.abs(errors) < 1.96 * stages["score_se"].to_numpy()[chosen]))
+    found.append(np.abs(model.trajectories_.amplitude).max() / 2)
+    found.append(bd.match_clusters(model, truth.labels).agreement)
+    return [float(x) for x in found]
+
+
+def know_all(
+    cohort: bd.Cohort, truth: bd.simulation.Truth, chosen: np.ndarray, is_control: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Baseline scores and speeds with the true curves, covariances and population."""
+    timeline = timeline_of(cohort)
+    sizes = np.bincount(truth.labels)
+    means = np.asarray(cohort.values, dtype=float) @ np.eye(len(sizes))[truth.labels] / sizes
+    curves, unit = truth.trajectories, timeline.unit
+    scores = truth.scores[np.repeat(chosen, 4)]
+    residuals = means - curves.evaluate(scores)
+    averages = residuals.reshape(-1, 4, len(sizes)).mean(axis=1)
+    away = residuals - np.repeat(averages, 4, axis=0)
+    within = away.T @ away / (3 * len(averages))
+    between = averages.T @ averages / len(averages) - within / 4
+    between += 1e-6 * np.eye(len(sizes))
+    groups = np.where(is_control, 0, 1)
+    shifts, speeds = truth.shifts[chosen] + 1.5 * truth.speeds[chosen], truth.speeds[chosen]
+    own = [groups == group for group in (0, 1)]
+    population = Population(
+        np.array([shifts[some].mean() for some in own]),
+        np.array([shifts[some].std() for some in own]),
+        np.array([np.log(speeds[some] * unit).mean() for some in own]),
+        np.array([np.log(speeds[some]).std() for some in own]),
+        np.array([some.mean() for some in own]),
+    )
+    weights = np.broadcast_to(sizes.astype(float), means.shape)
+    problem = CorrelatedStageProblem(
+        PooledMeans(means, weights, np.zeros(len(sizes))),
+        timeline,
+        curves,
+        np.ones(len(sizes)),
+        StagePrior(population, groups),
+        Covariance(within, between, sizes.astype(float)),
+    )
+    placed = place_subjects(problem, shifts)
+    first = timeline.scores(placed.speeds, placed.shifts)[timeline.starts]
+    return first, placed.speeds
+
+
+def people(arguments: argparse.Namespace) -> None:
+    print(f"{arguments.seeds} seeds from {arguments.first_seed}; patients only")
+    print(
+        "| maps, sd | mean map | published: score | speed | DIVE: score | speed | oracle: score "
+        "| speed | training | new | worst below oracle: score | speed | beats mean map "
+        "| largest amplitude / truth | agreement |"
+    )
+    print("|" + "---|" * 15)
+    for off in (0.0, 0.45, 0.9, 1.3):
+        rows = np.array(over_seeds(arguments, know_people, off))
+        mean = rows.mean(axis=0)
+        cells = [f"{x:.3f}" for x in mean[:7]] + [f"{x:.1%}" for x in mean[7:9]]
+        cells += [f"{x:.3f}" for x in (rows[:, 5] - rows[:, 3]).max(keepdims=True)]
+        cells += [f"{x:.3f}" for x in (rows[:, 6] - rows[:, 4]).max(keepdims=True)]
+        cells += [f"{np.sum(rows[:, 3] > rows[:, 0])} of {len(rows)}"]
+        cells += [f"{rows[:, 9].max():.2f}", f"{mean[10]:.3f}"]
+        print("| " + " | ".join([str(off), *cells]) + " |", flush=True)
 
 
 def scores(arguments: argparse.Namespace) -> None:
@@ -126,7 +221,7 @@ def bands(arguments: argparse.Namespace) -> None:
 
 
 def over_seeds(
-    arguments: argparse.Namespace, study: Callable[..., list[float]], *size: int, **settings: Any
+    arguments: argparse.Namespace, study: Callable[..., list[float]], *size: float, **settings: Any
 ) -> list[list[float]]:
     """Call with every seed, in processes that keep quiet."""
     first = arguments.first_seed
@@ -137,7 +232,7 @@ def over_seeds(
     return list(Parallel(arguments.jobs)(calls))
 
 
-def quietly(study: Callable[..., list[float]], *size: int, **settings: Any) -> list[float]:
+def quietly(study: Callable[..., list[float]], *size: float, **settings: Any) -> list[float]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", bd.BraindiveWarning)
         return study(*size, **settings)
@@ -145,14 +240,14 @@ def quietly(study: Callable[..., list[float]], *size: int, **settings: Any) -> l
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("study", choices=["scores", "bands"])
+    parser.add_argument("study", choices=["people", "scores", "bands"])
     parser.add_argument("--subjects", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=12)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--resamples", type=int, default=40)
     parser.add_argument("--jobs", type=int, default=1)
     arguments = parser.parse_args()
-    {"scores": scores, "bands": bands}[arguments.study](arguments)
+    {"people": people, "scores": scores, "bands": bands}[arguments.study](arguments)
 
 
 if __name__ == "__main__":

@@ -184,12 +184,27 @@ def more_clusters(
         **variation,
     )
     # Two starts and a coarser tolerance: criteria differ by far more than that changes.
-    model = DIVE(n_clusters, n_init=2, tol=1e-3, max_iter=50, n_jobs=1, random_state=seed)
+    # Criteria are of the EM's likelihood, so nothing more is fitted.
+    model = DIVE(
+        n_clusters,
+        n_init=2,
+        tol=1e-3,
+        max_iter=50,
+        people="alike",
+        personal=False,
+        n_jobs=1,
+        random_state=seed,
+    )
     return [judge_candidate(simulation.cohort, model, n_halvings, seed)]
 
 
 def group_test(
-    effect: float, seed: int, n_subjects: int = 60, n_vertices: int = 60, n_visits: int = 3
+    effect: float,
+    seed: int,
+    n_subjects: int = 60,
+    n_vertices: int = 60,
+    n_visits: int = 3,
+    personal_offset: float = 0.0,
 ) -> list[Row]:
     """Fit a small cohort with a planted group effect, or none, and test the groups.
 
@@ -201,6 +216,9 @@ def group_test(
         Of the simulation and of the fit.
     n_subjects, n_vertices, n_visits : int
         Size.
+    personal_offset : float
+        Spread of the maps in which people differ persistently, of few components as where they are
+        smooth; noise is half as large where there are any.
 
     Returns
     -------
@@ -221,6 +239,9 @@ def group_test(
         n_vertices=n_vertices,
         group_effect=effect,
         control_share=0.3,
+        noise=0.5 if personal_offset else 1.0,
+        personal_offset=personal_offset,
+        personal_components=5 if personal_offset else None,
         random_state=seed,
     )
     truth, cohort = simulation.truth, simulation.cohort

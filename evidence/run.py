@@ -18,7 +18,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 
-from adni import MODELS, TRUTH, adni_fold
+from adni import MODELS, PEOPLE, TRUTH, adni_fold
 from cache import Row, Task, count_finished, run_cached
 from choosing import choosing_page
 from experiments import (
@@ -63,6 +63,7 @@ def tasks_of(size: Size) -> dict[str, list[tuple]]:
                 adni_fold,
                 {
                     "model": model,
+                    "people": people,
                     "fold": fold,
                     "n_folds": size.folds,
                     "n_subjects": size.cohort_subjects,
@@ -70,6 +71,7 @@ def tasks_of(size: Size) -> dict[str, list[tuple]]:
                     "seed": 0,
                 },
             )
+            for people in PEOPLE
             for fold in range(size.folds)
             for model in (*MODELS, TRUTH)
         ],

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 SPACINGS = (0.33, 0.30, 0.23, 0.17, 0.10, 0.07, 0.03, 0.02)
 SUBJECTS = (300, 200, 100, 50, 35, 20, 10, 5)
 # Few maps, in which speeds are mostly noise, and enough to see them.
-GROUP_COHORTS: Sequence[Mapping[str, int]] = (
-    {"n_subjects": 60, "n_visits": 3, "n_vertices": 60},
-    {"n_subjects": 150, "n_visits": 5, "n_vertices": 1000},
+GROUP_COHORTS: Sequence[Mapping[str, Any]] = (
+    {"n_subjects": 60, "n_visits": 3, "n_vertices": 60, "personal_offset": 0.0},
+    {"n_subjects": 150, "n_visits": 5, "n_vertices": 1000, "personal_offset": 0.0},
+    {"n_subjects": 150, "n_visits": 5, "n_vertices": 1000, "personal_offset": 0.9},
 )
 
 
@@ -35,7 +37,7 @@ class Size:
     selection_subjects: int
     spacings: Sequence[float] = field(default=SPACINGS)
     subjects: Sequence[int] = field(default=SUBJECTS)
-    group_cohorts: Sequence[Mapping[str, int]] = field(default=GROUP_COHORTS)
+    group_cohorts: Sequence[Mapping[str, Any]] = field(default=GROUP_COHORTS)
 
 
 REDUCED = Size(
@@ -71,8 +73,8 @@ TINY = Size(
     spacings=(0.33,),
     subjects=(10, 5),
     group_cohorts=(
-        {"n_subjects": 30, "n_visits": 3, "n_vertices": 30},
-        {"n_subjects": 40, "n_visits": 4, "n_vertices": 60},
+        {"n_subjects": 30, "n_visits": 3, "n_vertices": 30, "personal_offset": 0.0},
+        {"n_subjects": 40, "n_visits": 4, "n_vertices": 60, "personal_offset": 0.9},
     ),
 )
 FULL = Size(

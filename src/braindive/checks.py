@@ -32,6 +32,13 @@ def check_variation(measurements: Products) -> None:
         )
 
 
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """One of a few words."""
+    if not isinstance(value, str) or value not in choices:
+        words = " or ".join(f'"{choice}"' for choice in choices)
+        raise ParameterError(f"{name} must be {words}; got {value!r}.")
+
+
 def check_count(name: str, value: Any) -> int:
     """A whole number of at least 1."""
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
@@ -148,6 +155,8 @@ class Choices(Protocol):
     tol: float
     priors: Priors | None
     curve: Any
+    people: str
+    scale: str
 
 
 def check_settings(model: Choices, cohort: Cohort) -> tuple[np.ndarray[Any, Any] | None, Settings]:
@@ -164,8 +173,9 @@ def check_settings(model: Choices, cohort: Cohort) -> tuple[np.ndarray[Any, Any]
         n_clusters = len(regions)
     else:
         n_clusters = check_n_clusters(model.n_clusters, cohort)
-    if model.method not in ("fast", "exact"):
-        raise ParameterError(f'method must be "fast" or "exact"; got {model.method!r}.')
+    check_choice("method", model.method, ("fast", "exact"))
+    check_choice("people", model.people, ("differ", "alike"))
+    check_choice("scale", model.scale, ("years", "controls"))
     if not model.tol > 0:
         raise ParameterError(f"tol must be above 0; got {model.tol!r}.")
     strength, graph = check_spatial(model.spatial, cohort), cohort.graph

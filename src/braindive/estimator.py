@@ -17,8 +17,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 
-from braindive.arrays import Array, BoolArray, IntArray
+from braindive.arrays import Array, IntArray
 from braindive.checks import check_memory, check_settings, check_variation
+from braindive.cluster_names import display_names
+from braindive.cluster_table import change_errors, cluster_table
 from braindive.cohort.cohort import Cohort, check_cohort
 from braindive.cohort.preprocessing import Preprocessing
 from braindive.criteria import criteria_of
@@ -35,8 +37,9 @@ from braindive.io.models import package_versions, write_model
 from braindive.prediction.course import Course, foresee
 from braindive.prediction.learning import learn_personal
 from braindive.prediction.personal import PersonalModel
-from braindive.results import Internal, put_in_order
+from braindive.results import Internal, Results, put_in_order
 from braindive.scale import Scale
+from braindive.staging.marginal_fit import groups_of
 from braindive.staging.marginal_stager import MarginalStager
 from braindive.staging.stagers import PublishedStager, Stager, TimeStager
 from braindive.values.backends import open_products
@@ -91,6 +94,15 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
     preprocessing : Preprocessing, optional
         Learnt from the training cohort and applied to every cohort the model sees; predictions
         are in its unit.
+    people : {"differ", "alike"}, default "differ"
+        Whether people differ persistently, as brains do: curves, speeds and stages are then
+        estimated by the marginal model of the cluster means, which gives every person a level of
+        its own, lets noise be correlated and integrates the stages out. Or whether all that
+        differs is disease: the published estimates.
+    scale : {"years", "controls"}, default "years"
+        Unit of the score. In years, the mean speed of the people who are not controls is one year
+        per year, and 0 is where the earliest cluster is half-way. The published scale gives the
+        controls' scores mean 0 and standard deviation 1.
     personal : bool, default True
         Whether to learn how people's own deviations from the course persist, for `predict`;
         without, a fit takes about half the time, and `predict` has to be asked for the curves
@@ -117,8 +129,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
     subjects_, speeds_, shifts_ : (n_subjects,)
         Subjects and their progression: score = speed * time + shift.
     scores_ : (n_visits,)
-        Score of each visit, in the order of the cohort. The controls', or without controls
-        everybody's, have mean 0 and standard deviation 1.
+        Score of each visit, in the order of the cohort: by default in years since the earliest
+        cluster was half-way through its change.
     spatial_strength_ : float
         Strength of the Markov random field; 0 if it is off.
     objective_ : (n_iterations,)
@@ -165,6 +177,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         tol: float = 1e-4,
         priors: Priors | None = None,
         preprocessing: Preprocessing | None = None,
+        people: Literal["differ", "alike"] = "differ",
+        scale: Literal["years", "controls"] = "years",
         personal: bool = True,
         n_jobs: int | None = None,
         memory: str | int | None = None,
@@ -181,6 +195,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self.tol = tol
         self.priors = priors
         self.preprocessing = preprocessing
+        self.people = people
+        self.scale = scale
         self.personal = personal
         self.n_jobs = n_jobs
         self.memory = memory
@@ -243,32 +259,20 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             outcome = fit_best(
                 measurements, timeline_of(cohort), settings, controls, random, report, resume
             )
-            self._keep(cohort, outcome, regions, controls)
+            results = put_in_order(outcome, controls, self.people, self.scale)
+            self._keep(cohort, outcome, results, regions)
             self._learn(measurements)
-        for category, message in warnings_of(outcome, self.responsibilities_):
+        for category, message in warnings_of(outcome, results, display_names(self)):
             self._say(category, message, stacklevel=3)
         return self
-
-    @property
-    def stage_trajectories_(self) -> Any:
-        """The curves that `stage` reads scores off.
-
-        Refitted with the stages integrated out and vertices allowed to be correlated; the curves
-        of the EM itself are `trajectories_`.
-        """
-        return self.stage_scale_.curves(self.marginal_.trajectories)
-
-    @property
-    def stage_scale_(self) -> Scale:
-        """From the internal units to those of `stage`."""
-        return self.internal_.scale.with_scores(self.marginal_.centre, self.marginal_.spread)
 
     def stage(self, cohort: Cohort, *, client: Any = None) -> pd.DataFrame:
         """Place subjects, seen before or not, on the disease's course.
 
         Expected stages given that the noise of vertices is correlated and that people differ
-        persistently from the curve of their stage; both are learnt from the training cohort.
-        Where noise is smooth over the brain these are better than the EM's own `scores_`.
+        persistently from the curve of their stage; both are learnt from the training cohort. With
+        `people="alike"`, the published estimates. Of the training cohort they are `speeds_`,
+        `shifts_` and `scores_`.
 
         Parameters
         ----------
@@ -296,16 +300,13 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         """
         cohort = self.prepare(cohort)
         timeline = timeline_of(cohort, self.internal_.time_unit)
-        if self.staging:
-            placed = self.marginal_.place(timeline, *self.pool(self.products(cohort, client)))
-            scale, errors = self.stage_scale_, self.marginal_.errors(placed)
-            outside = self.marginal_.is_outside(placed, errors)
-            stages = scale.stages(timeline, placed.speeds, placed.shifts)
-            errors = scale.stage_errors(errors)
-        else:
-            ones, zeros = np.ones(timeline.n_subjects), np.zeros(timeline.n_subjects)
-            stages = ones, zeros, cohort.times[cohort.canonical_order][timeline.starts]
-            errors, outside = np.zeros((timeline.n_subjects, 3)), zeros.astype(bool)
+        stager, scale = self.stager(), self.stage_scale()
+        sums, weights = self.pool(self.products(cohort, client))
+        placed = stager.place(timeline, sums, weights, self.groups(cohort, timeline))
+        errors = stager.errors(placed)
+        outside = stager.is_outside(placed, errors)
+        stages = scale.stages(timeline, placed.speeds, placed.shifts)
+        errors = scale.stage_errors(errors)
         columns = ("speed", "shift", "score", "speed_se", "shift_se", "score_se")
         return pd.DataFrame(
             {
@@ -389,13 +390,14 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         years = cohort.times if at is None else at.to_numpy(dtype=float)
         rows = _rows_of(subjects, known)
         z, dtype = self.responsibilities_, known.stored.dtype
-        timeline, stager = timeline_of(known, self.internal_.time_unit), self.stager(personal)
+        timeline, stager = timeline_of(known, self.internal_.time_unit), self.stager()
         # One read for stages and components; with holes, components need one of their own.
         whole = () if known.has_missing or not personal else (self.personal_.components,)
         products = self.products(known, client)
         sums, weights = self.pool(products, *whole)
         n = len(self.noise_)
-        stages = stager.place(timeline, sums[:, :n], weights[:, :n])
+        groups = self.groups(known, timeline)
+        stages = stager.place(timeline, sums[:, :n], weights[:, :n], groups)
         future = Course.of(stager.trajectories, stages, rows, years)
         if not personal:
             curves = self.internal_.scale.values(future.curves())
@@ -434,8 +436,9 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         """
         cohort = self.prepare(cohort)
         timeline = timeline_of(cohort, self.internal_.time_unit)
-        measurements, stager = self.products(cohort, client), self.stager(personal=False)
-        stages = stager.place(timeline, *self.pool(measurements))
+        measurements, stager = self.products(cohort, client), self.stager()
+        sums, weights = self.pool(measurements)
+        stages = stager.place(timeline, sums, weights, self.groups(cohort, timeline))
         curves = stager.trajectories.evaluate(timeline.scores(stages.speeds, stages.shifts))
         with one_thread_per_product():
             distances = measurements.distances(curves)
@@ -473,7 +476,9 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def restored(cls, parameters: dict[str, Any], fitted: dict[str, Any]) -> DIVE:
         """Rebuild a fitted model from the parts that `save` wrote; see `load_model`."""
-        model = cls(**parameters)
+        # Files of the first format know neither: people differed in staging, and scores had the
+        # published scale.
+        model = cls(**({"people": "differ", "scale": "controls"} | parameters))
         model._internal = Internal(**fitted.pop("_internal"))
         model._marginal, model._personal = fitted.pop("_placing", None), fitted.pop("_personal")
         for name, value in fitted.items():
@@ -491,7 +496,10 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
     def marginal_(self) -> MarginalStager:
         """What staging has learnt, in internal units; for developers."""
         if self._marginal is None:
-            raise ParameterError("this model has staging=False, so that nobody is staged by it.")
+            raise ParameterError(
+                "this model takes people for alike, or has staging=False; fit it with "
+                'people="differ".'
+            )
         return self._marginal
 
     @property
@@ -504,12 +512,63 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             )
         return self._personal
 
-    def stager(self, personal: bool = True) -> Stager:
+    def summary(self) -> pd.DataFrame:
+        """What there is to say about each cluster, from the earliest to the latest affected.
+
+        Returns
+        -------
+        DataFrame
+            A row for each cluster, numbered from 1: its `name`, its number of `vertices`, the
+            parameters of its curve, the `noise` of a vertex around it, its `onset` (the score at
+            which it is half-way), its `change` over the disease with a 95 % interval
+            (`change_low`, `change_high`; empty with `people="alike"`), and whether anybody has
+            reached its plateaus (`early_plateau_reached`, `late_plateau_reached`). Beyond a
+            plateau that nobody has reached the curve is a guess.
+
+        Examples
+        --------
+        >>> import braindive as bd
+        >>> cohort = bd.simulate_cohort(40, n_vertices=60, noise=0.3, random_state=0).cohort
+        >>> model = bd.DIVE(n_clusters=2, personal=False, random_state=0).fit(cohort)
+        >>> model.summary()["vertices"].sum()
+        np.int64(60)
+        """
+        internal = self.internal_
+        return cluster_table(
+            display_names(self),
+            self.trajectories_,
+            self.scores_,
+            np.bincount(self.labels_, minlength=len(self.noise_)),
+            self.noise_,
+            change_errors(internal, self._marginal),
+        )
+
+    def stager(self) -> Stager:
         """Who places subjects, in internal units: the marginal model, or as published."""
         found = self.internal_
         if not self.staging:
             return TimeStager(found.parameters.trajectories)
-        return self.marginal_ if personal else PublishedStager(found.parameters, found.priors)
+        if self._marginal is not None:
+            return self._marginal
+        parameters, timeline = found.parameters, found.training.timeline
+        known = timeline.scores(parameters.speeds, parameters.shifts)
+        return PublishedStager(parameters, found.priors, known)
+
+    def stage_scale(self) -> Scale:
+        """From the internal units of `stager` to the user's."""
+        scale = self.internal_.scale
+        if self._marginal is None:
+            return scale
+        # The same in every model but those of the first file format.
+        return scale.with_scores(self._marginal.centre, self._marginal.spread)
+
+    def groups(self, cohort: Cohort, timeline: Timeline) -> IntArray | None:
+        """Group of each subject of a cohort in the population, where its controls are known."""
+        if cohort.controls is None or self._marginal is None:
+            return None
+        if self._marginal.population.n_groups == 1:
+            return np.zeros(timeline.n_subjects, dtype=int)
+        return groups_of(timeline, cohort.controls[cohort.canonical_order], least=0)
 
     def prepare(self, cohort: Cohort) -> Cohort:
         """Check a cohort against the model, and apply the preprocessing learnt in training."""
@@ -555,12 +614,12 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self,
         cohort: Cohort,
         outcome: Outcome,
+        results: Results,
         regions: np.ndarray[Any, Any] | None,
-        controls: BoolArray | None,
     ) -> None:
         """Set the fitted attributes."""
         monitor, timeline = outcome.monitor, outcome.problem.timeline
-        results = put_in_order(outcome, controls)
+        self._marginal = results.marginal
         self._internal, scale = results.internal, results.internal.scale
         found = self._internal.parameters
         self.responsibilities_ = results.responsibilities
@@ -588,12 +647,9 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self.aic_, self.bic_ = judged.aic, judged.bic
 
     def _learn(self, measurements: Products) -> None:
-        """Learn from the training cohort what staging and prediction need beyond the EM."""
-        found, training = self.internal_, self.internal_.training
-        self._marginal: MarginalStager | None = None
+        """Learn from the training cohort what prediction needs beyond the course."""
+        training = self.internal_.training
         self._personal: PersonalModel | None = None
-        if self.staging:
-            self._marginal = MarginalStager.learn(training, found.parameters, found.priors)
         if self.personal:
             self._personal = learn_personal(
                 measurements,
@@ -615,10 +671,11 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                 f"{cohort.n_vertices}; use maps of the same space."
             )
 
-    def _say(self, category: type[Warning], message: str, stacklevel: int) -> None:
-        """Warn, and keep the warning with the model."""
+    def _say(self, category: type[Warning] | None, message: str, stacklevel: int) -> None:
+        """Keep a warning with the model and, if it has a category, warn."""
         self.warnings_.append(message)
-        warnings.warn(message, category, stacklevel=stacklevel)
+        if category is not None:
+            warnings.warn(message, category, stacklevel=stacklevel)
 
 
 def timeline_of(cohort: Cohort, unit: float | None = None) -> Timeline:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from braindive.arrays import Array
+from braindive.cluster_table import change_errors
 from braindive.dive.starts import Outcome
 from braindive.errors import ConvergenceWarning, DataWarning
+from braindive.results import Results
 
 _ADVICE = {
     "max_iter": "raise max_iter, or tol if the objective has flattened",
@@ -16,23 +17,27 @@ _ADVICE = {
 }
 
 
-def warnings_of(outcome: Outcome, responsibilities: Array) -> Iterator[tuple[type[Warning], str]]:
-    """Warnings that a fit deserves, one by one.
+def warnings_of(
+    outcome: Outcome, results: Results, names: list[str]
+) -> Iterator[tuple[type[Warning] | None, str]]:
+    """Warnings that a fit deserves, one by one; those without a category are kept, not raised.
 
     Parameters
     ----------
     outcome : Outcome
-        The fit.
-    responsibilities : (n_vertices, n_clusters)
-        z_lk, with vertices that have no data spread over all clusters.
+        The EM.
+    results : Results
+        What is shown of the fit.
+    names : list of str
+        What the clusters are called.
     """
     problem, monitor, direction = outcome.problem, outcome.monitor, outcome.direction
     unseen = int((problem.measurements.counts == 0).sum())
     if unseen:
         yield DataWarning, f"{unseen} vertices have no data; their responsibilities are uniform."
-    empty = np.flatnonzero(responsibilities.sum(axis=0) < 0.5)
+    empty = np.flatnonzero(results.responsibilities.sum(axis=0) < 0.5)
     if len(empty):
-        n_clusters = responsibilities.shape[1]
+        n_clusters = len(results.order)
         yield (
             DataWarning,
             f"{len(empty)} of {n_clusters} clusters are empty; use fewer clusters.",
@@ -40,18 +45,54 @@ def warnings_of(outcome: Outcome, responsibilities: Array) -> Iterator[tuple[typ
     if problem.staging and not problem.timeline.has_follow_up:
         yield (
             DataWarning,
-            "every subject has one visit: speeds are the prior's, and so is the time scale.",
+            "every subject has one visit: no speed and no years can be known from that, so that "
+            "all speeds are the same, and a score that would be in years has the spread of the "
+            "scores for its unit.",
         )
-    elif problem.staging and not outcome.direction_is_clear:
+    elif problem.staging and not results.direction_is_clear:
         yield (
             DataWarning,
-            "which way the disease runs is not clear from the data "
+            "which way the disease runs is not clear from the data: both directions describe how "
+            "people change nearly as well "
             f"(judged by {direction.source}, z = {direction.z_value:.1f}), and scores may be "
-            "reversed; marking controls in the cohort, or more of them, would settle it.",
+            "reversed. Longer follow-up would settle it; check that early scores are those of "
+            "people whom you know to be healthy.",
         )
     if monitor.reason != "converged":
         yield (
             ConvergenceWarning,
             f"the fit stopped after {monitor.n_iter} iterations without converging "
             f"({monitor.reason}): {_ADVICE[monitor.reason]}. See objective_.",
+        )
+    if not results.converged:
+        yield (
+            ConvergenceWarning,
+            "the marginal fit of curves and stages did not come to rest: more clusters than the "
+            "data can tell apart, or too few people. Use fewer clusters.",
+        )
+    yield from _plateaus(results, names, set(empty.tolist()))
+
+
+def _plateaus(
+    results: Results, names: list[str], empty: set[int]
+) -> Iterator[tuple[type[Warning] | None, str]]:
+    """Plateaus that nobody has reached: there the curve is a guess."""
+    internal = results.internal
+    timeline, found = internal.training.timeline, internal.parameters
+    scores = timeline.scores(found.speeds, found.shifts)
+    reached = found.trajectories.reached(scores)
+    changes = internal.scale.value_errors(found.trajectories.change(scores))
+    errors = change_errors(internal, results.marginal)
+    for k in np.flatnonzero(~reached.all(axis=1)):
+        if int(k) in empty:
+            continue
+        which = " and ".join(np.array(["early", "late"])[~reached[k]])
+        half = 1.96 * float(errors[k])
+        known = f" (95 % interval {changes[k] - half:.3g} to {changes[k] + half:.3g})"
+        known = known if np.isfinite(half) else ""
+        # Kept, not raised: most small cohorts have one, and the curve is known where it was seen.
+        yield (
+            None,
+            f"nobody has reached the {which} plateau of {names[k]}: its change of "
+            f"{changes[k]:.3g}{known} is a guess beyond the scores that were seen.",
         )

@@ -1,21 +1,33 @@
-"""What a fit found, put in order: clusters from the earliest to the latest, and a scale.
-
-The controls' scores, or without controls everybody's, get mean 0 and standard deviation 1.
-"""
+"""What a fit found, put in order: one answer, clusters from the earliest to the latest, a scale."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from braindive.arrays import Array, BoolArray, IntArray
-from braindive.dive.em import Parameters
+from braindive.dive.em import Parameters, Problem, State, relabel
+from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Priors
 from braindive.dive.starts import Outcome
+from braindive.dive.timeline import Timeline
 from braindive.scale import Scale
-from braindive.staging.marginal_stager import Training
+from braindive.staging.curve_uncertainty import unit_of_controls, unit_of_years
+from braindive.staging.marginal_fit import MarginalFit, fit_marginal, groups_of
+from braindive.staging.marginal_stager import (
+    MarginalStager,
+    MarginalStages,
+    Training,
+)
+from braindive.staging.stagers import PublishedStager
 from braindive.values.protocol import Unit
+
+# Least noise, as a share of the spread of all values: as in the EM.
+_NOISE_FLOOR = 1e-5
+
+ScoreScale = Literal["years", "controls"]
 
 
 @dataclass(frozen=True)
@@ -59,61 +71,162 @@ class Results:
     ----------
     internal : Internal
         What staging and prediction go on from.
+    marginal : MarginalStager or None
+        The marginal model, where people differ.
     responsibilities : (n_vertices, n_clusters)
         z_lk; uniform where a vertex has no data.
     scores : (n_visits,)
         For the user, visits in canonical order.
     order : (n_clusters,) int
         Which cluster of the fit is the first, the second and so on.
+    direction_is_clear, converged : bool
+        Whether the other direction of the disease is ruled out, and whether the marginal fit has
+        come to its optimum.
     """
 
     internal: Internal
+    marginal: MarginalStager | None
     responsibilities: Array
     scores: Array
     order: IntArray
+    direction_is_clear: bool
+    converged: bool
 
 
-def put_in_order(outcome: Outcome, controls: BoolArray | None) -> Results:
-    """Order the clusters of a fit and fix the scale of its score.
+def put_in_order(
+    outcome: Outcome,
+    controls: BoolArray | None,
+    people: Literal["differ", "alike"] = "differ",
+    scale: ScoreScale = "years",
+) -> Results:
+    """Take the EM's outcome, or the marginal fit that starts from it, to what is shown.
 
     Parameters
     ----------
     outcome : Outcome
-        The fit.
+        The EM.
     controls : (n_visits,) bool or None
         Control visits in canonical order.
+    people : {"differ", "alike"}
+        Whether curves, stages and speeds come from the marginal fit or are the published ones.
+    scale : {"years", "controls"}
+        Origin and unit of the score.
     """
     state, problem = outcome.state, outcome.problem
-    timeline, unit = problem.timeline, problem.measurements.unit
-    scores = timeline.scores(state.parameters.speeds, state.parameters.shifts)
-    order = np.argsort(state.parameters.trajectories.onset(scores), kind="stable")
+    timeline, found = problem.timeline, state.parameters
+    groups, reference = groups_of(timeline, controls), _reference(controls, timeline)
+    fit: MarginalFit | None = None
+    marginal: MarginalStager | None = None
+    centre, spread = 0.0, 1.0 / timeline.unit
+    if problem.staging and people == "differ":
+        fit = fit_marginal(_pooled(state, problem), timeline, found, problem.priors, controls)
+        # Clusters as these curves and stages have them, and then the curves of these clusters.
+        state = relabel(problem, _shown(found, _stages(fit), _pooled(state, problem)), state)
+        pooled = _pooled(state, problem)
+        fit = fit.refined(pooled, state.parameters.noise)
+        if scale == "controls":
+            unit = unit_of_controls(fit.climb.problem, fit.climb.evaluation.posterior, reference)
+        else:
+            unit = unit_of_years(fit.climb.problem, fit.climb.evaluation.posterior)
+        marginal = MarginalStager.of(fit, unit)
+        # Placed as anybody else would be, from what the model keeps, for the same answer.
+        sums, weights = _sums(state)
+        placed = marginal.place(timeline, sums, weights, groups)
+        found = _shown(found, placed, pooled)
+        # Origin and unit are those of the stages as they are shown.
+        centre, spread = _unit_of(found, timeline, reference, groups, scale)
+        marginal = replace(marginal, centre=centre, spread=spread)
+    elif problem.staging:
+        # Valleys are looked for over the range of the known shifts: once from those of the EM, and
+        # once from those that the model keeps, as `stage` will.
+        for _ in range(2):
+            scores = timeline.scores(found.speeds, found.shifts)
+            stages = PublishedStager(found, problem.priors, scores).place(timeline, *_sums(state))
+            found = replace(found, speeds=stages.speeds, shifts=stages.shifts)
+        centre, spread = _unit_of(found, timeline, reference, groups, scale)
+    scores = timeline.scores(found.speeds, found.shifts)
+    order = np.argsort(found.trajectories.onset(scores), kind="stable")
     found = replace(
-        state.parameters,
-        trajectories=state.parameters.trajectories[order],
-        noise=state.parameters.noise[order],
-        strength=state.parameters.strength if problem.graph is not None else 0.0,
+        found,
+        trajectories=found.trajectories[order],
+        noise=found.noise[order],
+        strength=found.strength if problem.graph is not None else 0.0,
     )
     responsibilities = np.ascontiguousarray(state.responsibilities[:, order])
     unseen = problem.measurements.counts == 0
     unseen |= responsibilities.sum(axis=1) < 0.5
     responsibilities[unseen] = 1 / len(order)
-
-    reference = _reference(controls, scores)
-    centre, spread = 0.0, 1.0 / timeline.unit
-    if problem.staging:
-        centre = float(np.mean(scores[reference]))
-        spread = float(np.std(scores[reference])) or 1.0
-    assert state.pooled is not None
-    sums, weights = (pooled[:, order] for pooled in state.pooled)
-    training = Training(timeline, sums, weights, reference, problem.bounds)
-    internal = Internal(
-        found, problem.priors, unit, timeline.unit, centre, spread, ~unseen, training
+    sums, weights = _sums(state)
+    training = Training(
+        timeline, sums[:, order], weights[:, order], reference, problem.bounds, groups
     )
-    return Results(internal, responsibilities, internal.scale.scores(scores), order)
+    internal = Internal(
+        found,
+        problem.priors,
+        problem.measurements.unit,
+        timeline.unit,
+        centre,
+        spread,
+        ~unseen,
+        training,
+    )
+    return Results(
+        internal,
+        None if marginal is None else marginal.in_order(order),
+        responsibilities,
+        internal.scale.scores(scores),
+        order,
+        outcome.direction_is_clear if fit is None else fit.direction_is_clear,
+        fit is None or fit.climb.converged,
+    )
 
 
-def _reference(controls: BoolArray | None, scores: Array) -> BoolArray:
-    """Visits whose scores get mean 0 and spread 1: controls', or everybody's without them."""
-    if controls is not None and controls.sum() > 1 and np.std(scores[controls]) > 0:
+def _stages(fit: MarginalFit) -> MarginalStages:
+    problem, posterior = fit.climb.problem, fit.climb.evaluation.posterior
+    return MarginalStages(problem.timeline, *posterior.mean(), problem, posterior)
+
+
+def _pooled(state: State, problem: Problem) -> PooledMeans:
+    z, squares = state.responsibilities, problem.measurements.squares
+    return PooledMeans.from_products(*_sums(state), z, squares)
+
+
+def _sums(state: State) -> tuple[Array, Array]:
+    assert state.pooled is not None
+    return state.pooled
+
+
+def _shown(found: Parameters, placed: MarginalStages, pooled: PooledMeans) -> Parameters:
+    """Return the curves and stages of the marginal fit, with the noise of a vertex around them."""
+    curves = placed.problem.trajectories
+    values = curves.evaluate(placed.timeline.scores(placed.speeds, placed.shifts))
+    noise = np.sqrt(np.maximum(pooled.variance(values), _NOISE_FLOOR**2))
+    return replace(
+        found, trajectories=curves, speeds=placed.speeds, shifts=placed.shifts, noise=noise
+    )
+
+
+def _reference(controls: BoolArray | None, timeline: Timeline) -> BoolArray:
+    """Visits whose scores have mean 0 and spread 1 in the published scale: controls', or all."""
+    if controls is not None and controls.sum() > 1:
         return controls
-    return np.ones(len(scores), dtype=bool)
+    return np.ones(len(timeline.times), dtype=bool)
+
+
+def _unit_of(
+    found: Parameters,
+    timeline: Timeline,
+    reference: BoolArray,
+    groups: IntArray,
+    scale: ScoreScale,
+) -> tuple[float, float]:
+    """Origin and unit of the user's score, from the stages and curves that are shown."""
+    scores = timeline.scores(found.speeds, found.shifts)
+    if scale == "controls":
+        return float(np.mean(scores[reference])), float(np.std(scores[reference])) or 1.0
+    centre = float(np.min(found.trajectories.onset(scores)))
+    if not timeline.has_follow_up:
+        return centre, float(np.std(scores)) or 1.0
+    # Of those who are no controls, or of all without controls.
+    usual_speed = float(found.speeds[groups == groups.max()].mean())
+    return centre, usual_speed / timeline.unit

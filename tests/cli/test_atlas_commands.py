@@ -26,7 +26,7 @@ def ring(side):
 
 def pack(space, folder, format_):
     cohort = bd.simulate_cohort(
-        n_subjects=16,
+        n_subjects=30,
         n_visits=3,
         space=space,
         midpoints=(-8, 10),

@@ -55,6 +55,7 @@ def study(tmp_path_factory):
         n_subjects=20,
         n_visits=3,
         space=bd.load_space(folder / "regions.tsv"),
+        noise=0.5,
         control_share=0.4,
         random_state=0,
     )
@@ -62,7 +63,8 @@ def study(tmp_path_factory):
     return folder
 
 
-FIT = ("-k", 2, "--starts", 2, "--max-iter", 40)
+# Fits that end soon; those of the default are in the tests that go from files to a report.
+FIT = ("-k", 2, "--starts", 2, "--max-iter", 40, "--people", "alike")
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +72,19 @@ def fitted(study):
     space = study / "regions.tsv"
     invoke("fit", study / "cohort.tsv", "--space", space, *FIT, "-o", study / "fit.dive")
     return study / "fit.dive"
+
+
+def test_a_study_with_persistent_differences_and_mislabelled_controls(tmp_path):
+    folder = tmp_path / "study"
+    options = ("--subjects", 30, "--visits", 2, "--vertices", 8, "--format", "table", "--seed", 1)
+    wrong = ("--mislabelled", 0.5, "--control-share", 0.4, "--personal-offset", 50)
+    assert invoke("simulate", folder, *options, *wrong).exit_code == 0
+    people = pd.read_csv(folder / "truth_subjects.tsv", sep="\t")
+    assert people["mislabelled"].sum() == 6
+    values = bd.read_cohort(folder / "cohort.tsv").values.reshape(30, 2, 8)
+    # Offsets of 50 are the same at both visits; all else is of the order of 1.
+    assert values.std() > 30
+    assert np.abs(values[:, 0] - values[:, 1]).max() < 10
 
 
 def test_from_an_empty_folder_to_stages_and_maps(tmp_path, monkeypatch):
@@ -109,7 +124,8 @@ def test_printed_sizes_of_clusters_add_up_to_the_number_of_vertices(tmp_path):
     )
     table = bd.write_cohort(noisy.cohort, tmp_path, "table")
     path = tmp_path / "fit.dive"
-    result = invoke("fit", table, "-k", 4, "--starts", 1, "--max-iter", 40, "-o", path)
+    few = ("--starts", 1, "--max-iter", 10, "--people", "alike")
+    result = invoke("fit", table, "-k", 4, *few, "-o", path)
     assert result.exit_code == 0, result.output
     model = bd.load_model(path)
     # Rounded sums of the probabilities do not add up here.
@@ -233,6 +249,18 @@ def test_preprocessing_options_reach_the_model():
 @pytest.mark.parametrize(("text", "value"), [("auto", "auto"), ("none", None), ("1.5", 1.5)])
 def test_spatial_is_auto_none_or_a_number(text, value):
     assert fit_settings.FitSettings("c", "o", spatial=text).model().spatial == value
+
+
+@pytest.mark.parametrize(("people", "scale"), [("differ", "years"), ("alike", "controls")])
+def test_people_and_scale_are_those_of_the_model(people, scale):
+    model = fit_settings.FitSettings("c", "o", people=people, scale=scale).model()
+    assert (model.people, model.scale) == (people, scale)
+
+
+@pytest.mark.parametrize(("name", "choices"), [("people", "alike"), ("scale", "controls")])
+def test_other_people_and_scales_are_refused(name, choices):
+    with pytest.raises(bd.ParameterError, match=f"--{name} is .* or {choices}; got 'other'"):
+        fit_settings.FitSettings("c", "o", **{name: "other"}).model()
 
 
 def test_another_spatial_is_refused():

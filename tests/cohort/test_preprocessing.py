@@ -294,6 +294,7 @@ def test_a_model_fits_and_stages_what_it_preprocessed(simulation):
 
 def test_fitting_a_model_leaves_the_given_preprocessing_alone(simulation):
     preprocessing = bd.Preprocessing()
-    bd.DIVE(2, random_state=0, preprocessing=preprocessing).fit(simulation.cohort)
+    settings = {"people": "alike", "personal": False, "random_state": 0}
+    bd.DIVE(2, preprocessing=preprocessing, **settings).fit(simulation.cohort)
     assert not hasattr(preprocessing, "keep_")
     assert not hasattr(clone(bd.DIVE(preprocessing=preprocessing)).preprocessing, "keep_")

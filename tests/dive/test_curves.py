@@ -157,7 +157,7 @@ def lines():
     scores = speeds[subjects] * times + shifts[subjects]
     values = truth.evaluate(scores)[:, labels] + rng.normal(0, 0.5, (240, 60))
     cohort = bd.Cohort(values, subjects=subjects, times=times)
-    model = bd.DIVE(2, curve=Line, random_state=0).fit(cohort)
+    model = bd.DIVE(2, curve=Line, scale="controls", random_state=0).fit(cohort)
     return cohort, truth, labels, scores, model
 
 
@@ -172,7 +172,22 @@ def test_lines_are_recovered(lines):
     found = model.trajectories_[order]
     np.testing.assert_allclose(found.level, expected.level, atol=0.1)
     np.testing.assert_allclose(found.rate, expected.rate, rtol=0.05)
-    np.testing.assert_allclose(model.stage_trajectories_[order].rate, expected.rate, rtol=0.05)
+
+
+def test_lines_fit_in_years_and_as_published_too(lines):
+    cohort, truth, labels, scores, published_scale = lines
+    speeds = np.diff(scores.reshape(60, 4)[:, [0, 3]], axis=1) / 3
+    for people in ("differ", "alike"):
+        model = bd.DIVE(2, curve=Line, people=people, personal=False, random_state=0).fit(cohort)
+        assert model.speeds_.mean() == pytest.approx(1.0, abs=1e-9)
+        assert model.trajectories_.onset(model.scores_).min() == pytest.approx(0.0, abs=1e-9)
+        order = bd.match_clusters(model, labels).permutation
+        # A year takes the disease as far as the mean speed does.
+        expected = truth.rate * speeds.mean()
+        np.testing.assert_allclose(model.trajectories_[order].rate, expected, rtol=0.15)
+        ratio = model.trajectories_.rate / published_scale.trajectories_.rate
+        if people == "differ":
+            np.testing.assert_allclose(ratio, ratio[0], rtol=1e-9)
 
 
 def test_criteria_count_the_parameters_of_the_curve(lines):
@@ -254,7 +269,7 @@ def test_maps_have_the_parameters_of_lines(lines, tmp_path):
     *_, model = lines
     bd.write_maps(model, tmp_path / "maps")
     header = (tmp_path / "maps" / "trajectories.tsv").read_text().splitlines()[0].split("\t")
-    assert header == ["cluster", "name", "level", "rate", "noise", "vertices"]
+    assert header[:6] == ["cluster", "name", "vertices", "level", "rate", "noise"]
 
 
 def test_a_shape_without_a_name_is_refused_on_saving(lines, tmp_path):
@@ -319,5 +334,6 @@ def test_a_prior_of_another_number_of_parameters_is_refused(lines):
 def test_a_prior_holds_the_parameters_of_lines(lines):
     cohort, *_ = lines
     priors = bd.Priors(trajectory=bd.Normal(np.array([0.0, 0.25]), np.array([100.0, 1e-6])))
-    model = bd.DIVE(2, curve=Line, priors=priors, personal=False, random_state=0).fit(cohort)
+    model = bd.DIVE(2, curve=Line, priors=priors, people="alike", personal=False, random_state=0)
+    model.fit(cohort)
     np.testing.assert_allclose(model.internal_.parameters.trajectories.rate, 0.25, atol=1e-3)

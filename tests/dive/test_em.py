@@ -203,7 +203,8 @@ def test_objective_never_falls_without_the_field(gaps, parameters):
     if parameters.get("assignments"):
         parameters = {"assignments": simulation.truth.labels}
     history = {}
-    bd.DIVE(3, random_state=0, tol=1e-9, **parameters).fit(
+    settings = {"people": "alike", "personal": False, "random_state": 0, "tol": 1e-9}
+    bd.DIVE(3, **settings, **parameters).fit(
         simulation.cohort,
         callback=lambda progress: history.setdefault(progress.start, []).append(progress.objective),
     )

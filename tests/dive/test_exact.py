@@ -96,9 +96,9 @@ def test_both_methods_end_in_the_same_fit(request, name):
     cohort = request.getfixturevalue(name)
     states, models = {}, {}
     for method in ("fast", "exact"):
-        models[method] = bd.DIVE(3, random_state=0, n_init=1, method=method).fit(
-            cohort, callback=lambda progress, key=method: states.update({key: progress.state})
-        )
+        models[method] = bd.DIVE(
+            3, random_state=0, n_init=1, method=method, people="alike", personal=False
+        ).fit(cohort, callback=lambda progress, key=method: states.update({key: progress.state}))
     fast, exact = (states[method].parameters for method in ("fast", "exact"))
     np.testing.assert_allclose(models["exact"].objective_, models["fast"].objective_, rtol=1e-9)
     np.testing.assert_allclose(

@@ -192,7 +192,7 @@ def test_the_number_of_workers_does_not_change_the_table():
         n_subjects=24, n_vertices=30, noise=0.4, cognition=True, control_share=0.4, random_state=0
     ).cohort
     options = {"scores": ["MMSE"], "n_folds": 2, "random_state": 3}
-    models = {"DIVE": bd.DIVE(2, n_init=1, tol=1e-2, random_state=0)}
+    models = {"DIVE": bd.DIVE(2, n_init=1, tol=1e-2, people="alike", random_state=0)}
     one = bd.compare_models(cohort, models, n_jobs=1, **options)
     many = bd.compare_models(cohort, models, n_jobs=2, **options)
     pd.testing.assert_frame_equal(one, many, check_exact=True)
@@ -203,8 +203,8 @@ def test_the_overlap_of_clusters_across_folds_comes_with_the_comparison():
         n_subjects=24, n_vertices=30, noise=0.4, control_share=0.4, random_state=0
     ).cohort
     models = {
-        "DIVE": bd.DIVE(2, n_init=1, tol=1e-2, random_state=0),
-        "regions": bd.roi_model(np.repeat([0, 1], 15), random_state=0),
+        "DIVE": bd.DIVE(2, n_init=1, tol=1e-2, people="alike", random_state=0),
+        "regions": bd.roi_model(np.repeat([0, 1], 15), people="alike", random_state=0),
     }
     frame = bd.compare_models(cohort, models, n_folds=3, random_state=3)
     assert list(frame.attrs["overlap"]) == ["DIVE"]

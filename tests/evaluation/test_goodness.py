@@ -20,7 +20,7 @@ def test_explained_variance_is_that_of_the_curves(simulation, model):
     values = simulation.cohort.values
     stages = model.stage(simulation.cohort).loc[simulation.cohort.subjects]
     scores = stages["speed"] * simulation.cohort.times + stages["shift"]
-    curves = model.stage_trajectories_.evaluate(scores.to_numpy())
+    curves = model.trajectories_.evaluate(scores.to_numpy())
     left = sum(
         model.responsibilities_[:, k] * ((values - curves[:, [k]]) ** 2).sum(axis=0)
         for k in range(3)
@@ -73,6 +73,7 @@ def test_visits_keep_the_order_of_the_cohort(simulation, model):
     np.testing.assert_allclose(there["misfit"][::-1], here["misfit"], rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:which way the disease runs")
 def test_correlated_noise_is_seen(simulation):
     cohort, rng = simulation.cohort, np.random.default_rng(1)
     shared = 0.3 * rng.normal(size=(cohort.n_visits, 3))[:, simulation.truth.labels]

@@ -45,7 +45,7 @@ def test_the_same_parcellation_overlaps_completely():
 
 
 def test_clear_clusters_overlap_across_folds(simulation):
-    model = bd.DIVE(3, n_init=1, tol=1e-2, random_state=0)
+    model = bd.DIVE(3, n_init=1, tol=1e-2, people="alike", random_state=0)
     table = bd.fold_overlap(simulation.cohort, model, n_folds=2, random_state=0)
     assert (table["dice"] > 0.8).all()
 
@@ -56,7 +56,7 @@ def test_one_parcellation_is_refused():
 
 
 def test_the_number_of_workers_does_not_change_the_overlap(simulation):
-    model = bd.DIVE(2, n_init=1, tol=1e-2, random_state=0)
+    model = bd.DIVE(2, n_init=1, tol=1e-2, people="alike", random_state=0)
     one = bd.fold_overlap(simulation.cohort, model, n_folds=3, n_jobs=1, random_state=0)
     two = bd.fold_overlap(simulation.cohort, model, n_folds=3, n_jobs=2, random_state=0)
     pd.testing.assert_frame_equal(one, two, check_exact=True)

@@ -12,10 +12,13 @@ from braindive.evaluation.selection import (
 # Which way the disease runs is not clear in every half of a small cohort; nothing here hangs on it.
 pytestmark = pytest.mark.filterwarnings("ignore:in . of .. runs. which way:braindive.DataWarning")
 
+# Fits that end soon; one test chooses among those of the default.
+SOON = {"n_init": 1, "tol": 1e-2, "people": "alike", "random_state": 0}
+
 
 @pytest.fixture(scope="module")
 def table(clear_cohort):
-    model = bd.DIVE(n_init=1, tol=1e-2, random_state=0)
+    model = bd.DIVE(**SOON)
     return bd.select_n_clusters(
         clear_cohort, [2, 4], model=model, n_splits=2, n_resamples=2, random_state=0
     )
@@ -28,7 +31,7 @@ def test_clusters_that_are_clear_are_found(table):
 
 
 def test_criteria_are_those_of_a_fit_of_everybody(table, clear_cohort):
-    model = bd.DIVE(2, n_init=1, tol=1e-2, random_state=0).fit(clear_cohort)
+    model = bd.DIVE(2, **SOON).fit(clear_cohort)
     assert table.loc[2, "aic"] == model.aic_
     assert table.loc[2, "bic"] == model.bic_
 
@@ -66,7 +69,7 @@ def test_one_cluster_is_recommended_where_more_add_nothing(rng):
         control_share=0.3,
         random_state=0,
     ).cohort
-    model = bd.DIVE(n_init=1, tol=1e-2, random_state=0)
+    model = bd.DIVE(**SOON)
     table = bd.select_n_clusters(
         cohort, [1, 2, 3], model=model, n_splits=0, n_resamples=1, random_state=0
     )
@@ -77,7 +80,7 @@ def test_one_cluster_is_recommended_where_more_add_nothing(rng):
 
 
 def test_the_number_of_workers_does_not_change_the_table(clear_cohort, table):
-    model = bd.DIVE(n_init=1, tol=1e-2, random_state=0)
+    model = bd.DIVE(**SOON)
     again = bd.select_n_clusters(
         clear_cohort, [2, 4], model=model, n_splits=2, n_resamples=2, n_jobs=2, random_state=0
     )
@@ -112,7 +115,7 @@ def test_progress_counts_every_fit(clear_cohort):
     bd.select_n_clusters(
         clear_cohort,
         [2],
-        model=bd.DIVE(n_init=1, tol=0.1, random_state=0),
+        model=bd.DIVE(**SOON),
         n_splits=2,
         n_resamples=0,
         progress=lambda done, total: seen.append((done, total)),

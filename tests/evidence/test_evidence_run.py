@@ -9,10 +9,12 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
 
+import braindive as bd
 import run as script
 
 SCRIPT = Path(__file__).parents[2] / "evidence" / "run.py"
@@ -28,7 +30,13 @@ def options(folder, jobs):
 def run(folder):
     """Run in this process what nobody disturbs; what it said."""
     said = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(said):
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stderr(said),
+        warnings.catch_warnings(),
+    ):
+        # Cohorts this tiny leave much unclear.
+        warnings.simplefilter("ignore", bd.BraindiveWarning)
         patch.setattr(sys, "argv", [str(SCRIPT), *options(folder, jobs=1)])
         script.main()
     return said.getvalue()

@@ -14,6 +14,9 @@ import braindive as bd
 
 RECORDED = Path(__file__).parent / "recorded"
 
+# The published estimates in the published unit.
+PUBLISHED = {"people": "alike", "scale": "controls"}
+
 
 def simulated(n_vertices=120, **more):
     return bd.simulate_cohort(
@@ -30,7 +33,7 @@ def simulated(n_vertices=120, **more):
 
 
 def dense():
-    return simulated().cohort, bd.DIVE(3, random_state=0)
+    return simulated().cohort, bd.DIVE(3, random_state=0, **PUBLISHED)
 
 
 def without_controls():
@@ -41,12 +44,12 @@ def without_controls():
     times = part.times + 60.0 + 0.3 * part.subject_index
     return (
         bd.Cohort(part.values, subjects=part.subjects, times=times),
-        bd.DIVE(2, random_state=1),
+        bd.DIVE(2, random_state=1, **PUBLISHED),
     )
 
 
 def with_holes():
-    return simulated(missing=0.15).cohort, bd.DIVE(3, random_state=0)
+    return simulated(missing=0.15).cohort, bd.DIVE(3, random_state=0, **PUBLISHED)
 
 
 def cube(n):
@@ -54,23 +57,26 @@ def cube(n):
 
 
 def with_field():
-    return simulated(space=cube(8), n_patches=6, noise=1.5).cohort, bd.DIVE(3, random_state=0)
+    return simulated(space=cube(8), n_patches=6, noise=1.5).cohort, bd.DIVE(
+        3, random_state=0, **PUBLISHED
+    )
 
 
 def with_field_and_holes():
     """Few enough vertices for one block, so that workers add in the same order."""
     simulation = simulated(space=cube(6), n_patches=6, noise=1.5, missing=0.1)
-    return simulation.cohort, bd.DIVE(3, random_state=0)
+    return simulation.cohort, bd.DIVE(3, random_state=0, **PUBLISHED)
 
 
 def single_precision():
     cohort = simulated(n_vertices=700, dtype="float32").cohort
-    return cohort, bd.DIVE(3, random_state=0, preprocessing=bd.Preprocessing(standardise=True))
+    preprocessing = bd.Preprocessing(standardise=True)
+    return cohort, bd.DIVE(3, random_state=0, preprocessing=preprocessing, **PUBLISHED)
 
 
 def fixed_atlas():
     simulation = simulated()
-    return simulation.cohort, bd.roi_model(simulation.truth.labels)
+    return simulation.cohort, bd.roi_model(simulation.truth.labels, **PUBLISHED)
 
 
 def no_staging():
@@ -79,13 +85,34 @@ def no_staging():
 
 def exact_sums():
     cohort = simulated(n_vertices=40, n_subjects=12, missing=0.1).cohort
-    return cohort, bd.DIVE(2, method="exact", random_state=0, max_iter=6)
+    return cohort, bd.DIVE(2, method="exact", random_state=0, max_iter=6, **PUBLISHED)
 
 
 def curve_prior():
     prior = bd.Normal(np.array([0.0, 1.0, 0.0, 0.0]), np.array([3.0, 3.0, 5.0, 3.0]))
-    model = bd.DIVE(3, random_state=0, priors=bd.Priors(trajectory=prior))
+    model = bd.DIVE(3, random_state=0, priors=bd.Priors(trajectory=prior), **PUBLISHED)
     return simulated().cohort, model
+
+
+def differing():
+    return simulated().cohort, bd.DIVE(3, random_state=0)
+
+
+def differing_on_the_published_scale():
+    return simulated(missing=0.15).cohort, bd.DIVE(3, random_state=0, scale="controls")
+
+
+def differing_without_controls():
+    cohort, _ = without_controls()
+    return cohort, bd.DIVE(2, random_state=1)
+
+
+def differing_with_field():
+    return simulated(space=cube(6), n_patches=6, noise=1.5).cohort, bd.DIVE(3, random_state=0)
+
+
+def alike_in_years():
+    return simulated().cohort, bd.DIVE(3, random_state=0, people="alike")
 
 
 CASES = {
@@ -101,6 +128,11 @@ CASES = {
         no_staging,
         exact_sums,
         curve_prior,
+        differing,
+        differing_on_the_published_scale,
+        differing_without_controls,
+        differing_with_field,
+        alike_in_years,
     )
 }
 

@@ -36,7 +36,7 @@ def test_estimates_stay_what_they_were(case):
     compare(compute(case), *load(case))
 
 
-@pytest.mark.parametrize("case", ["dense", "with_holes", "with_field_and_holes"])
+@pytest.mark.parametrize("case", ["dense", "with_holes", "with_field_and_holes", "differing"])
 def test_estimates_on_workers_are_the_same(case, two_workers):
     compare(compute(case, two_workers), *load(case))
 

@@ -34,6 +34,7 @@ def stand_in(space, n_vertices=None):
         cluster_names_=np.arange(3),
         space_=space,
         visits_=pd.DataFrame({"subject": ["a", "a", "b"], "time": [2.0, 0.0, 0.0]}),
+        summary=lambda: pd.DataFrame({"midpoint": [-0.5, 0.0, 1.0]}),
     )
 
 

@@ -99,7 +99,7 @@ def test_every_parameter_and_fitted_attribute_comes_back(fitted, saved):
 def test_a_model_with_atlas_priors_and_array_settings_comes_back(study, tmp_path):
     labels = np.array(["north", "south"])[np.arange(60) // 30]
     priors = bd.Priors(trajectory=bd.Normal(np.zeros(4), np.full(4, 10.0)))
-    model = bd.roi_model(labels, priors=priors, random_state=0).fit(study)
+    model = bd.roi_model(labels, priors=priors, people="alike", random_state=0).fit(study)
     model.save(tmp_path / "roi.dive")
     loaded = bd.load_model(tmp_path / "roi.dive")
     assert loaded.cluster_names_.tolist() == model.cluster_names_.tolist()

@@ -17,6 +17,13 @@ from braindive.io.models import read_checkpoint
 FOLDER = Path(__file__).parent / "saved"
 MODELS = sorted(path.name for path in FOLDER.glob("*.dive"))
 CURVES = ("amplitude", "steepness", "midpoint", "baseline")
+# How far models of the first format may be from what they gave when they were written. Their prior
+# of speeds was a Gamma distribution, which is read as a normal one of the log speed with the same
+# mode and curvature; this moves stages, in units of their errors, and their errors, relatively.
+# What they predict without personal deviations rests on the curves and stages of the marginal model
+# now, and no longer on those of the EM; it moves in units of the spread of a measurement, as
+# predictions do. Measured on the kept files: 0.13, 0.44, 0.03, 0.33 and 0.02.
+STAGE, ERROR, PREDICTED, BY_CURVES, SCORE = 0.15, 0.5, 0.05, 0.4, 0.03
 
 
 def read_expected(path):
@@ -48,14 +55,35 @@ def assert_same(found, expected, name):
         np.testing.assert_array_equal(found.astype(expected.dtype), expected, err_msg=name)
 
 
-@pytest.fixture(params=MODELS)
-def kept(request):
-    path = FOLDER / request.param
+def read_kept(name):
+    path = FOLDER / name
     return bd.load_model(path), read_expected(path.with_suffix(".npz"))
 
 
+@pytest.fixture(params=MODELS)
+def kept(request):
+    return read_kept(request.param)
+
+
+# Staging of the first format was another one; its models without staging are the same.
+TRANSLATED = ["format-1.dive", "format-1-volume.dive"]
+
+
+@pytest.fixture(params=[name for name in MODELS if name not in TRANSLATED])
+def unchanged(request):
+    return read_kept(request.param)
+
+
+@pytest.fixture(params=TRANSLATED)
+def translated(request):
+    return read_kept(request.param)
+
+
 def test_a_model_of_each_kind_is_kept():
-    assert {"format-1.dive", "format-1-atlas.dive", "format-1-volume.dive"} <= set(MODELS)
+    for number in (1, 2):
+        kinds = {f"format-{number}{kind}.dive" for kind in ("", "-atlas", "-volume")}
+        assert kinds <= set(MODELS)
+    assert "format-2-alike.dive" in MODELS
 
 
 def test_a_kept_model_has_what_its_fit_found(kept):
@@ -68,25 +96,46 @@ def test_a_kept_model_has_what_its_fit_found(kept):
     assert_same(model.visits_["apoe"].fillna("nothing"), expected["visits.apoe"], "visits_")
 
 
-def test_a_kept_model_stages_as_it_always_did(kept):
-    model, expected = kept
+def test_a_kept_model_stages_as_it_always_did(unchanged):
+    model, expected = unchanged
     stages = model.stage(kept_cohort(expected, space_before_preprocessing(model)))
     for name, value in group(expected, "stage").items():
         assert_same(stages[name], value, name)
-    for name, value in group(expected, "stage_trajectories").items():
-        assert_same(getattr(model.stage_trajectories_, name), value, name)
 
 
-def test_a_kept_model_predicts_as_it_always_did(kept):
-    model, expected = kept
+def test_a_model_of_the_first_format_stages_nearly_as_it_did(translated):
+    model, expected = translated
+    stages = model.stage(kept_cohort(expected, space_before_preprocessing(model)))
+    before = group(expected, "stage")
+    for name in ("speed", "shift", "score"):
+        error = before[f"{name}_se"]
+        assert np.max(np.abs(stages[name] - before[name]) / error) < STAGE, name
+        assert np.max(np.abs(stages[f"{name}_se"] / error - 1)) < ERROR, name
+    assert_same(stages["n_visits"], before["n_visits"], "n_visits")
+
+
+def predictions(model, expected):
     cohort = kept_cohort(expected, space_before_preprocessing(model))
     early, late = cohort.first_visits(2), cohort.later_visits(2)
     predicted, spread = model.predict(late, history=early, return_std=True)
-    assert_same(predicted, expected["predicted"], "predicted")
+    by_curves = model.predict(late, history=early, personal=False)
+    return predicted, spread, by_curves, model.score(cohort)
+
+
+def test_a_kept_model_predicts_as_it_always_did(unchanged):
+    found = predictions(*unchanged)
+    names = ("predicted", "predicted_sd", "published", "score")
+    for name, value in zip(names, found, strict=True):
+        assert_same(value, unchanged[1][name], name)
+
+
+def test_a_model_of_the_first_format_predicts_nearly_as_it_did(translated):
+    _, expected = translated
+    predicted, spread, by_curves, score = predictions(*translated)
     assert_same(spread, expected["predicted_sd"], "predicted_sd")
-    published = model.predict(late, history=early, personal=False)
-    assert_same(published, expected["published"], "published")
-    assert_same(model.score(cohort), expected["score"], "score")
+    assert np.nanmax(np.abs(predicted - expected["predicted"]) / spread) < PREDICTED
+    assert np.nanmax(np.abs(by_curves - expected["published"]) / spread) < BY_CURVES
+    assert abs(score - expected["score"]) < SCORE
 
 
 def test_a_kept_model_can_be_fitted_again_with_its_settings():
@@ -106,15 +155,37 @@ def test_a_kept_unfinished_fit_stands_where_it_stood():
     assert mark == "mark"
     space = bd.Regions("line", [f"r{i}" for i in range(40)], [[i, i + 1] for i in range(39)])
     # All of its three passes are done: whatever comes out was in the file.
-    model = bd.DIVE(2, n_init=1, max_iter=3, tol=1e-12, random_state=0)
+    model = bd.DIVE(
+        2,
+        n_init=1,
+        max_iter=3,
+        tol=1e-12,
+        people="alike",
+        scale="controls",
+        personal=False,
+        random_state=0,
+    )
     passes = []
     with pytest.warns(bd.ConvergenceWarning):
         model.fit(kept_cohort(expected, space), resume=checkpoint, callback=passes.append)
     assert not passes
-    for name, value in group(expected, "fitted").items():
-        assert_same(getattr(model, name), value, name)
+    # Stages are taken to their optimum after the last pass, which three passes have not reached:
+    # for one person, late on flat curves, it is a hundredth away.
+    stages, fitted = ("speeds_", "shifts_", "scores_"), group(expected, "fitted")
+    for name, value in fitted.items():
+        if name not in stages:
+            assert_same(getattr(model, name), value, name)
+    for name in stages:
+        away = np.abs(getattr(model, name) - fitted[name])
+        assert away.max() < 0.02, name
+        assert np.median(away) < 1e-5, name
+    # And with them the unit of the score.
     for name in CURVES:
-        assert_same(getattr(model.trajectories_, name), expected[f"trajectories.{name}"], name)
+        found, value = getattr(model.trajectories_, name), expected[f"trajectories.{name}"]
+        if name in ("amplitude", "baseline"):
+            assert_same(found, value, name)
+        else:
+            np.testing.assert_allclose(found, value, rtol=1e-4, err_msg=name)
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("format-*")), ids=lambda path: path.name)

@@ -28,7 +28,7 @@ def test_rows_hold_the_first_scores_of_each_diagnosis(model, cohort, first_score
     np.testing.assert_allclose(ax.lines[1].get_xdata(), np.sort(first_scores[~is_control]))
     labels = [label.get_text() for label in ax.get_yticklabels()]
     assert labels == [f"CN ({is_control.sum()})", f"patient ({(~is_control).sum()})"]
-    assert ax.get_xlabel() == "disease progression score at first visit"
+    assert ax.get_xlabel() == "disease progression score at first visit (years)"
 
 
 def test_speed_stands_against_first_score(model, first_scores):

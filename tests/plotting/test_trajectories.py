@@ -18,7 +18,7 @@ def test_lines_are_the_models_curves_in_the_clusters_colours(model):
         np.testing.assert_allclose(line.get_ydata(), model.trajectories_.evaluate(scores)[:, k])
         assert scores[0] <= model.scores_.min()
         assert scores[-1] >= model.scores_.max()
-    assert ax.get_xlabel() == "disease progression score"
+    assert ax.get_xlabel() == "disease progression score (years)"
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [
         "1 (earliest)",
         "2",
@@ -77,8 +77,8 @@ def test_given_axes_are_used(model):
 @pytest.mark.parametrize(
     ("model", "what"),
     [
-        (bd.DIVE(9, n_init=1, max_iter=2, random_state=0), "cluster"),
-        (bd.roi_model(np.arange(60) % 9, max_iter=2), "rank of the region"),
+        (bd.DIVE(9, n_init=1, max_iter=2, people="alike", random_state=0), "cluster"),
+        (bd.roi_model(np.arange(60) % 9, max_iter=2, people="alike"), "rank of the region"),
     ],
 )
 def test_many_clusters_are_named_by_a_colour_bar(model, what):

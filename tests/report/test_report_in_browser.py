@@ -297,6 +297,9 @@ def test_choosing_a_person_by_keyboard_puts_the_slider_at_their_stage(page, mode
     step = float(page.find_element(By.ID, "score").get_attribute("step"))
     assert abs(score - model.scores_[14]) <= step
     assert text(page, "#score-shown") == f"{model.scores_[14]:#.3g}"
+    when = "before" if model.scores_[14] < 0 else "after"
+    words = f"{abs(model.scores_[14]):.1f} years {when} the earliest area is half-way"
+    assert text(page, "#score-words") == words
     assert "sub-0007" in text(page, "#person")
 
 

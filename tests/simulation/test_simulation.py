@@ -45,10 +45,10 @@ def ceiling(simulation):
     return softmax(density, axis=1)[np.arange(len(truth.labels)), truth.labels].mean()
 
 
-def mean_shortfall(**settings):
-    """Ceiling less agreement, averaged over five seeds."""
+def mean_shortfall(seeds=SEEDS, **settings):
+    """Ceiling less agreement, averaged over seeds."""
     shortfalls = []
-    for seed in SEEDS:
+    for seed in seeds:
         simulation = bd.simulate_cohort(random_state=seed, **settings)
         model = bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(simulation.cohort)
         shortfalls.append(ceiling(simulation) - agreement(model, simulation))
@@ -171,7 +171,8 @@ def test_basic_setting_gives_the_true_trajectories(basic):
     for simulation, model in basic:
         truth = simulation.truth
         true = truth.trajectories.rescored(truth.scores.mean(), truth.scores.std())
-        np.testing.assert_allclose(model.trajectories_.midpoint, true.midpoint, atol=0.25)
+        found = model.trajectories_.rescored(model.scores_.mean(), model.scores_.std())
+        np.testing.assert_allclose(found.midpoint, true.midpoint, atol=0.25)
         np.testing.assert_allclose(model.trajectories_.amplitude, true.amplitude, atol=0.15)
         own_error = np.sqrt(simulation.cohort.values.size / 1000)
         np.testing.assert_allclose(model.noise_, 1.0, atol=5 / own_error)
@@ -179,9 +180,9 @@ def test_basic_setting_gives_the_true_trajectories(basic):
 
 def test_no_subject_runs_away_in_the_basic_setting(basic):
     for simulation, model in basic:
-        true = simulation.truth.scores
+        true, found = simulation.truth.scores, model.scores_
         furthest = np.abs(true - true.mean()).max() / true.std()
-        assert np.abs(model.scores_).max() < 1.2 * furthest
+        assert np.abs(found - found.mean()).max() / found.std() < 1.2 * furthest
 
 
 def test_subjects_on_a_plateau_do_not_run_away():
@@ -190,7 +191,8 @@ def test_subjects_on_a_plateau_do_not_run_away():
         n_subjects=60, n_vertices=200, noise=0.5, shift_sd=30, random_state=3
     )
     model = bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(simulation.cohort)
-    assert np.abs(model.scores_).max() < 4
+    away = model.scores_ - model.scores_.mean()
+    assert np.abs(away).max() / away.std() < 4
     assert correlation(model.scores_, simulation.truth.scores) > 0.95
 
 
@@ -198,13 +200,16 @@ def test_subjects_on_a_plateau_do_not_run_away():
 @pytest.mark.parametrize("spacing", [0.33, 0.30, 0.23, 0.17, 0.10, 0.07, 0.03, 0.02])
 def test_closer_trajectories_are_separated_up_to_the_ceiling(spacing):
     midpoints = 2.5 + 53 * spacing * np.array([-1.0, 0.0, 1.0])
-    assert mean_shortfall(midpoints=midpoints) < 0.01
+    assert mean_shortfall(SEEDS[:2], midpoints=midpoints) < 0.01
 
 
+# Five people do not show for sure which way their curves run.
+@pytest.mark.filterwarnings("ignore:which way the disease runs")
 @pytest.mark.slow
 @pytest.mark.parametrize("n_subjects", [300, 200, 100, 50, 35, 20, 10, 5])
 def test_fewer_subjects_are_enough_up_to_the_ceiling(n_subjects):
-    assert mean_shortfall(n_subjects=n_subjects) < 0.01
+    # Many subjects differ less from seed to seed, and take longer.
+    assert mean_shortfall(SEEDS[:2] if n_subjects > 50 else SEEDS, n_subjects=n_subjects) < 0.01
 
 
 def test_field_finds_the_patches_that_are_lost_without_it(on_cortex):
@@ -235,26 +240,36 @@ def test_field_goes_away_where_labels_have_no_spatial_pattern(on_cortex):
     assert gain > -0.005
 
 
+@pytest.fixture(scope="module")
+def fewer():
+    """The basic setting with a third of its subjects, for fits to what makes no sense."""
+    simulation = bd.simulate_cohort(100, random_state=0)
+    model = bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(simulation.cohort)
+    return simulation, model
+
+
 @pytest.mark.filterwarnings("ignore:which way the disease runs")
-def test_times_shuffled_within_subjects_lose_speeds_and_the_pace(basic, rng):
+def test_times_shuffled_within_subjects_lose_speeds_and_the_pace(fewer, rng):
     """Where a subject stands is in the values; how fast it moves is in the times alone."""
-    simulation, model = basic[0]
+    simulation, model = fewer
     cohort, truth = simulation.cohort, simulation.truth
     times = rng.permuted(cohort.times.reshape(-1, 4), axis=1).ravel()
     shuffled = bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(
         bd.Cohort(cohort.values, subjects=cohort.subjects, times=times)
     )
-    assert correlation(model.speeds_, truth.speeds) > 0.5
-    assert abs(correlation(shuffled.speeds_, truth.speeds)) < 0.25
-    assert shuffled.speeds_.mean() < 0.4 * model.speeds_.mean()
+    # One in 24 orders is the true one: a little is left.
+    before = correlation(model.speeds_, truth.speeds)
+    assert abs(correlation(shuffled.speeds_, truth.speeds)) < 0.5 * before > 0.25
+    # A year is what people move in a year: without a pace, all of the disease seems to take longer.
+    assert shuffled.scores_.std() > 2.5 * model.scores_.std()
     residual = 1 - correlation(model.scores_, truth.scores) ** 2
     shuffled_residual = 1 - correlation(shuffled.scores_, truth.scores) ** 2
     assert shuffled_residual > 2 * residual
 
 
 @pytest.mark.filterwarnings("ignore:which way the disease runs")
-def test_scans_shuffled_between_subjects_lose_the_staging(basic, rng):
-    simulation, model = basic[0]
+def test_scans_shuffled_between_subjects_lose_the_staging(fewer, rng):
+    simulation, model = fewer
     cohort, truth = simulation.cohort, simulation.truth
     shuffle = rng.permutation(cohort.n_visits)
     shuffled = bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(

@@ -51,9 +51,12 @@ def demo(
         model = bd.DIVE(n_clusters=4, random_state=seed).fit(cohort, callback=callback)
 
     matching = bd.match_clusters(model, truth.labels)
-    # True curves in the model's unit of score, which is set by the controls.
-    controls = truth.scores[cohort.controls]
-    true_curves = truth.trajectories.rescored(float(controls.mean()), float(controls.std()))
+    # True curves in the model's score: years at the mean speed of those who are no controls, from
+    # where the earliest cluster is half-way.
+    healthy = set(cohort.subjects[cohort.controls].tolist())
+    ill = np.array([subject not in healthy for subject in cohort.subject_ids.tolist()])
+    onset, speed = truth.trajectories.midpoint.min(), truth.speeds[ill].mean()
+    true_curves = truth.trajectories.rescored(float(onset), float(speed))
     found = model.trajectories_
     curves = pd.DataFrame({"cluster": np.arange(1, len(found) + 1)})
     curves["midpoint_true"] = true_curves.midpoint

@@ -51,6 +51,12 @@ def fit(
     starts: Annotated[int, typer.Option(help="Starts of the fit.")] = 4,
     max_iter: Annotated[int, typer.Option(help="Most passes over the data.")] = 200,
     tol: Annotated[float, typer.Option(help="Change of labels at which to stop.")] = 1e-4,
+    people: Annotated[
+        str, typer.Option(help="Whether people differ persistently: differ, or alike as published.")
+    ] = "differ",
+    scale: Annotated[
+        str, typer.Option(help="Unit of the score: years, or controls as published.")
+    ] = "years",
     maps: Annotated[Path | None, typer.Option(help="Folder to write maps into as well.")] = None,
     settings: Annotated[
         Path | None, typer.Option(help="Settings file of an earlier fit, to repeat it.")

@@ -31,6 +31,8 @@ class FitSettings:
     starts: int = 4
     max_iter: int = 200
     tol: float = 1e-4
+    people: str = "differ"
+    scale: str = "years"
 
     def model(self) -> bd.DIVE:
         """Return the model to fit."""
@@ -41,6 +43,8 @@ class FitSettings:
             max_iter=self.max_iter,
             tol=self.tol,
             preprocessing=self.preprocessing(),
+            people=_one_of("people", self.people, ("differ", "alike")),
+            scale=_one_of("scale", self.scale, ("years", "controls")),
             random_state=self.seed,
         )
 
@@ -87,6 +91,12 @@ def read_settings(path: Path) -> FitSettings:
 def merge(settings: FitSettings, given: dict[str, Any]) -> FitSettings:
     """Return the settings with what was given on the command line."""
     return replace(settings, **given)
+
+
+def _one_of(name: str, text: str, choices: tuple[str, ...]) -> Any:
+    if text not in choices:
+        raise bd.ParameterError(f"--{name} is {' or '.join(choices)}; got {text!r}.")
+    return text
 
 
 def _parse_spatial(text: str) -> Any:

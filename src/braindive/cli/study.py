@@ -29,6 +29,15 @@ def simulate(
     ] = "mgh",
     vertices: Annotated[int, typer.Option(min=1, help="Vertices where there is no space.")] = 1000,
     control_share: Annotated[float, typer.Option(help="Share of healthy controls.")] = 0.3,
+    mislabelled: Annotated[
+        float, typer.Option(help="Share of the controls who progress like patients.")
+    ] = 0.0,
+    personal_offset: Annotated[
+        float, typer.Option(help="Standard deviation over people of their persistent differences.")
+    ] = 0.0,
+    personal_smoothing: Annotated[
+        int, typer.Option(help="Rounds of neighbour averaging of these differences.")
+    ] = 0,
     seed: Annotated[int, typer.Option(help="Seed.")] = 0,
 ) -> None:
     """Simulate a study: a table of scans, one file per scan, and the truth behind them.
@@ -41,6 +50,9 @@ def simulate(
         n_vertices=vertices,
         space=space,
         control_share=control_share,
+        mislabelled=mislabelled,
+        personal_offset=personal_offset,
+        personal_smoothing=personal_smoothing,
         cognition=True,
         group_effect=0.5,
         dtype="float32",
@@ -51,9 +63,10 @@ def simulate(
         table = bd.write_cohort(simulation.cohort, folder, format, progress=progress)
     truth = simulation.truth
     ids = simulation.cohort.subject_ids
-    pd.DataFrame({"participant_id": ids, "speed": truth.speeds, "shift": truth.shifts}).to_csv(
-        folder / "truth_subjects.tsv", sep="\t", index=False
-    )
+    people = pd.DataFrame({"participant_id": ids, "speed": truth.speeds, "shift": truth.shifts})
+    if mislabelled:
+        people["mislabelled"] = truth.mislabelled.astype(int)
+    people.to_csv(folder / "truth_subjects.tsv", sep="\t", index=False)
     pd.DataFrame({"cluster": truth.labels + 1}).to_csv(
         folder / "truth_clusters.tsv", sep="\t", index_label="vertex"
     )

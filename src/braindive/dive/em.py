@@ -49,6 +49,10 @@ _GROWTH = (1.5, 3.0)
 _FEW = 0.01
 _SWEEPS = 10
 _KEEP = 0.5
+# Shares of lambda at which z is settled in turn when it begins from the data alone: at full
+# strength at once, islands of wrong labels hold themselves (agreement .913 in place of .981 on a
+# noisy cortex).
+_STRENGTHENING = (1 / 3, 2 / 3, 1.0)
 
 
 @dataclass(frozen=True)
@@ -355,6 +359,25 @@ def e_step(
         parameters = replace(parameters, strength=strength)
     value = float(log_evidence(density, field).sum()) + log_prior(problem, parameters)
     return State(parameters, z, density, settled, pooled), gather(problem, z, *pooled), value
+
+
+def relabel(problem: Problem, parameters: Parameters, state: State) -> State:
+    """Z that belongs to other parameters, found from the data first and then with its neighbours.
+
+    One read of the values, and with a Markov random field two.
+    """
+    scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
+    curves = parameters.trajectories.evaluate(scores)
+    if problem.fixed is not None:
+        return State(parameters, problem.fixed, state.log_densities, None, state.pooled)
+    if problem.graph is None:
+        density, z, *pooled = problem.measurements.sweep(curves, Assign(parameters.noise))
+        return State(parameters, z, density, None, (pooled[0], pooled[1]))
+    density = densities(problem, parameters, curves)
+    z = expectation(density, None)
+    for share in _STRENGTHENING:
+        z, _ = settle(density, z, problem.graph, share * (parameters.strength or 0.0))
+    return State(parameters, z, density, z, problem.measurements.pool(z))
 
 
 def densities(problem: Problem, parameters: Parameters, curves: Array) -> Array:

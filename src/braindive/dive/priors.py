@@ -14,6 +14,9 @@ import numpy as np
 
 from braindive.arrays import Array
 
+# Spread of a distribution that is as good as a fixed value, relative to the value.
+_FIXED = 1e-3
+
 
 @dataclass(frozen=True)
 class Gamma:
@@ -35,6 +38,16 @@ class Gamma:
         # (shape - 1) / rate = mode and shape / rate^2 = sd^2 leave a quadratic in the rate.
         rate = (mode + np.sqrt(mode**2 + 4 * sd**2)) / (2 * sd**2)
         return cls(shape=float(1 + mode * rate), rate=float(rate))
+
+    @classmethod
+    def fixed(cls, value: float = 1.0) -> Gamma:
+        """Return a distribution so narrow that everybody has this value."""
+        return cls.from_mode(value, sd=_FIXED * value)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it leaves no room for differences."""
+        return bool(self.shape >= 0.25 / _FIXED**2)
 
     @property
     def mode(self) -> float:

@@ -28,13 +28,8 @@ class StageLoss(Protocol):
     def timeline(self) -> Timeline:
         """When subjects were seen."""
 
-    @property
-    def speed_prior(self) -> Gamma:
-        """Prior of alpha_i."""
-
-    @property
-    def shift_prior(self) -> Normal:
-        """Prior of beta_i."""
+    def start(self) -> tuple[Array, Array]:
+        """Usual speeds and shifts, from which a search may begin."""
 
     def loss(self, speeds: Array, shifts: Array) -> Array:
         """Negative log-posterior of every subject up to a constant, (n_subjects,)."""
@@ -80,6 +75,14 @@ class StageProblem:
         assert isinstance(self.sums, PooledMeans)
         timeline, visits = self.timeline.select(subjects)
         return replace(self, timeline=timeline, sums=self.sums.select(visits))
+
+    def start(self) -> tuple[Array, Array]:
+        """Most probable speed and shift by their priors, for every subject."""
+        n_subjects = self.timeline.n_subjects
+        return (
+            np.full(n_subjects, self.speed_prior.mode),
+            np.full(n_subjects, float(self.shift_prior.mean)),
+        )
 
     def loss(self, speeds: Array, shifts: Array) -> Array:
         """Negative log-posterior of every subject up to a constant, (n_subjects,)."""
@@ -142,9 +145,7 @@ def find_stages(problem: SelectableLoss, known_shifts: Array) -> tuple[Array, Ar
     known_shifts : (n,)
         Shifts of the training subjects, over whose range the best valley is looked for.
     """
-    n_subjects = problem.timeline.n_subjects
-    speeds = np.full(n_subjects, problem.speed_prior.mode)
-    shifts = np.full(n_subjects, float(problem.shift_prior.mean))
+    speeds, shifts = problem.start()
     shifts = search_shifts(problem, speeds, shifts, shift_grid(known_shifts, 101))
     return settle_stages(problem, speeds, shifts)
 

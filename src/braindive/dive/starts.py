@@ -27,9 +27,6 @@ from braindive.values.protocol import Products
 
 # Passes after which only the best of several starts goes on. A choice.
 _SCREENING = 4
-# Below this z-value the disease is tried both ways; above it the direction counts as clear. A
-# choice: by chance it is exceeded in one cohort of 370.
-CLEAR = 3.0
 # By so much the log-posterior of one direction must exceed the other's to settle the matter: odds
 # of 150 to 1. A choice.
 CLEAR_ODDS = 5.0
@@ -165,14 +162,18 @@ def fit_best(
     # A resumed start may be past the screening, but is judged as it stood then.
     objectives = np.array([monitor.objectives[:screening][-1] for monitor in screened])
     best = int(np.argmax(objectives))
+    other_way = np.array([start.reversed != starts[best].reversed for start in starts])
+    if other_way.any():
+        clear = float(objectives[best] - objectives[other_way].max()) > CLEAR_ODDS
+        if not clear and starts[best].direction.is_clear:
+            # What the likelihood leaves open, known controls decide.
+            clear = True
+            if starts[best].reversed:
+                best = int(np.argmax(np.where(other_way, objectives, -np.inf)))
     chosen = starts[best]
     state, monitor = follow(best, settings.max_iter)
-
-    other_way = [start.reversed != chosen.reversed for start in starts]
-    if any(other_way):
-        clear = float(objectives[best] - objectives[other_way].max()) > CLEAR_ODDS
-    else:
-        clear = abs(chosen.direction.z_value) >= CLEAR
+    if not other_way.any():
+        clear = not chosen.direction.is_doubtful or not timeline.has_follow_up
     return Outcome(state, monitor, chosen.problem, chosen.direction, clear)
 
 
@@ -196,7 +197,7 @@ def find_starts(
         shifts, direction = start_shifts(pooled, timeline, controls)
         if not settings.staging:
             shifts = timeline.centres / timeline.unit
-        doubtful = direction.source == "time" and abs(direction.z_value) < CLEAR
+        doubtful = direction.is_doubtful
         both_ways = settings.staging and timeline.has_follow_up and doubtful
         for sign in (1.0, -1.0) if both_ways else (1.0,):
             problem, parameters = _set_out(

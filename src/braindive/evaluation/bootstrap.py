@@ -158,7 +158,7 @@ def bootstrap(
     Examples
     --------
     >>> import numpy as np, braindive as bd
-    >>> cohort = bd.simulate_cohort(n_subjects=60, n_vertices=90, random_state=0).cohort
+    >>> cohort = bd.simulate_cohort(n_subjects=60, n_vertices=90, noise=0.3, random_state=0).cohort
     >>> model = bd.DIVE(n_clusters=2, random_state=0).fit(cohort)
     >>> found = bd.bootstrap(model, cohort, n=3)
     >>> lower, upper = found.bands(np.linspace(-1, 1, 5))

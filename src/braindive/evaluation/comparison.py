@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from braindive.arrays import Array, IntArray
+from braindive.arrays import Array, BoolArray, IntArray
 from braindive.checks import check_assignments, check_count
 from braindive.cohort.cohort import Cohort, check_cohort
 from braindive.errors import CohortError, DataWarning, ParameterError
@@ -91,8 +91,9 @@ def compare_models(
     -------
     DataFrame
         One row for each (model, fold, measure) with its `value` and the number `n` of visits
-        behind it. Use `summarise_comparison` for means and tests. `attrs["overlap"]` holds, for
-        each model that finds clusters, their Dice overlap across folds, as `fold_overlap` gives.
+        behind it; where the value is Spearman's correlation, `pearson` stands beside it. Use
+        `summarise_comparison` for means and tests. `attrs["overlap"]` holds, for each model that
+        finds clusters, their Dice overlap across folds, as `fold_overlap` gives.
 
     Examples
     --------
@@ -317,15 +318,11 @@ def evaluate_fold(
     rows: list[dict[str, Any]] = []
     if len(results.columns):
         train_stages, test_stages = visit_stages(model, train), visit_stages(model, test)
-        for measure in results.columns:
-            column = results[measure].to_numpy(float)
-            value, n = oriented_correlation(
-                train_stages,
-                column[~in_test],
-                test_stages,
-                column[in_test],
-            )
-            rows.append({"measure": measure, "value": value, "n": n})
+        rows += [
+            {"measure": measure}
+            | correlations(train_stages, test_stages, results[measure].to_numpy(float), in_test)
+            for measure in results.columns
+        ]
     predicted = _with_later_visits(test, history_visits)
     if len(predicted):
         test = test.select(subjects=list(predicted))
@@ -357,31 +354,50 @@ def visit_stages(model: Any, cohort: Cohort) -> Array:
     return np.asarray(rows["score"].to_numpy(dtype=float))
 
 
-def oriented_correlation(
-    train_stages: Array, train_results: Array, test_stages: Array, test_results: Array
-) -> tuple[float, int]:
-    """Spearman correlation of the test visits, with the sign that the training visits have.
+def correlations(
+    train_stages: Array, test_stages: Array, results: Array, in_test: BoolArray
+) -> dict[str, float]:
+    """Correlations of the test visits, with the sign that the training visits have.
+
+    Parameters
+    ----------
+    train_stages, test_stages : arrays
+        Scores of the visits of training and test.
+    results : (n_visits,)
+        A cognitive score.
+    in_test : (n_visits,) bool
+        Which visits are of the test.
+
+    Returns
+    -------
+    dict
+        Spearman's as `value`, Pearson's as `pearson`, and the number `n` of visits.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from braindive.evaluation.comparison import oriented_correlation
-    >>> falling = np.array([3.0, 2.0, 1.0])
-    >>> oriented_correlation(np.arange(3.0), falling, np.arange(3.0), falling)
-    (1.0, 3)
+    >>> from braindive.evaluation.comparison import correlations
+    >>> falling = np.array([3.0, 2.0, 1.0, 3.0, 2.0, 1.0])
+    >>> found = correlations(np.arange(3.0), np.arange(3.0), falling, np.arange(6) > 2)
+    >>> {name: round(x, 6) for name, x in found.items()}
+    {'value': 1.0, 'pearson': 1.0, 'n': 3}
     """
-    sign = np.sign(np.nan_to_num(_correlation(train_stages, train_results)))
-    n = int(np.sum(np.isfinite(test_results) & np.isfinite(test_stages)))
-    return float((sign or 1.0) * _correlation(test_stages, test_results)), n
+    train, test = results[~in_test], results[in_test]
+    found: dict[str, float] = {}
+    for name, correlate in (("value", stats.spearmanr), ("pearson", stats.pearsonr)):
+        sign = np.sign(np.nan_to_num(_correlation(correlate, train_stages, train)))
+        found[name] = float((sign or 1.0) * _correlation(correlate, test_stages, test))
+    found["n"] = int(np.sum(np.isfinite(test) & np.isfinite(test_stages)))
+    return found
 
 
-def _correlation(stages: Array, results: Array) -> float:
-    """Spearman correlation over pairs without holes; NaN where one side does not vary."""
+def _correlation(correlate: Callable[..., Any], stages: Array, results: Array) -> float:
+    """Correlation over pairs without holes; NaN where one side does not vary."""
     both = np.isfinite(stages) & np.isfinite(results)
     x, y = stages[both], results[both]
     if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return np.nan
-    return float(stats.spearmanr(x, y).statistic)
+    return float(correlate(x, y).statistic)
 
 
 def prediction_error(model: Any, later: Cohort, history: Cohort) -> float:

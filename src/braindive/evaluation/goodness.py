@@ -12,10 +12,13 @@ from scipy.stats import chi2
 from braindive.arrays import Array
 from braindive.cluster_names import display_names
 from braindive.cohort import Cohort
+from braindive.dive.pooled import PooledMeans
 from braindive.errors import ParameterError
 from braindive.estimator import DIVE, timeline_of
 from braindive.staging.covariance import CorrelatedStageProblem
-from braindive.staging.marginal import StagePosterior
+from braindive.staging.marginal_fit import moment_problem
+from braindive.staging.marginal_stager import MarginalStages
+from braindive.staging.stagers import PublishedStages, Stages
 from braindive.values.walking import one_thread_per_product
 
 # Expected number of people, or of scans, called outliers when there are none.
@@ -103,11 +106,12 @@ def goodness_of_fit(model: DIVE, cohort: Cohort, *, client: Any = None) -> Goodn
         )
     fitted, measurements = model.internal_, model.products(cohort, client)
     timeline = timeline_of(cohort, fitted.time_unit)
-    staged = model.marginal_.place(timeline, *model.pool(measurements))
-    problem, speeds, shifts = staged.problem, staged.speeds, staged.shifts
+    stager = model.stager()
+    staged = stager.place(timeline, *model.pool(measurements), model.groups(cohort, timeline))
+    problem, speeds, shifts = _residual_problem(model, staged), staged.speeds, staged.shifts
     scores = timeline.scores(speeds, shifts)
     with one_thread_per_product():
-        curves = model.marginal_.trajectories.evaluate(scores)
+        curves = stager.trajectories.evaluate(scores)
         distances = measurements.distances(curves)
         known = model.responsibilities_ * fitted.known[:, None]
         squares = measurements.sum_residuals(curves, known, 2)
@@ -123,7 +127,7 @@ def goodness_of_fit(model: DIVE, cohort: Cohort, *, client: Any = None) -> Goodn
         _clusters(model, names, problem, residuals, scores, left * seen, total * seen),
         _subjects(cohort, names, problem, speeds, shifts, residuals),
         _visits(cohort, names, problem, residuals, squares),
-        _warnings(model, names, staged.posterior, scores),
+        _warnings(model, names, stager.errors(staged), scores),
     )
 
 
@@ -254,19 +258,38 @@ def _visits(
     )
 
 
-def _warnings(model: DIVE, names: list[str], posterior: StagePosterior, scores: Array) -> list[str]:
+def _residual_problem(model: DIVE, staged: Stages) -> CorrelatedStageProblem:
+    """Residuals and how they vary together: as the marginal fit has it, or their moments."""
+    if isinstance(staged, MarginalStages):
+        return staged.problem
+    assert isinstance(staged, PublishedStages)
+    pooled = staged.problem.sums
+    assert isinstance(pooled, PooledMeans)
+    return moment_problem(
+        pooled,
+        staged.timeline,
+        model.internal_.parameters.trajectories,
+        model.internal_.parameters.noise,
+        staged.speeds,
+        staged.shifts,
+    )
+
+
+def _warnings(model: DIVE, names: list[str], errors: Array, scores: Array) -> list[str]:
     found = []
-    fitted = model.internal_
-    prior = fitted.priors.speed
+    prior = model.internal_.priors.speed
     prior_sd = np.sqrt(prior.shape) / prior.rate
-    informed = float(np.median(posterior.standard_errors()[:, 0])) / prior_sd
+    if model.people == "differ":
+        people = model.marginal_.population
+        prior_sd = np.exp(people.log_speed_means[-1]) * people.log_speed_sds[-1]
+    informed = float(np.median(errors[:, 0])) / prior_sd
     if informed > _UNINFORMED:
         found.append(
             f"speeds are hardly known beyond their prior (their uncertainty is {informed:.0%} of "
             "its spread): follow-up is too short to tell a fast person from one who is further on. "
             "Compare scores, not speeds or shifts."
         )
-    curves = model.marginal_.trajectories
+    curves = model.stager().trajectories
     inside = curves.evaluate(np.quantile(scores, _BULK))
     shown = np.abs(inside[1] - inside[0]) / np.maximum(np.abs(curves.change(scores)), 1e-300)
     found += [

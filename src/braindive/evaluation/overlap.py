@@ -101,7 +101,7 @@ def fold_overlap(
     --------
     >>> import braindive as bd
     >>> cohort = bd.simulate_cohort(
-    ...     n_subjects=40, n_vertices=60, control_share=0.3, random_state=0
+    ...     n_subjects=40, n_vertices=60, noise=0.3, control_share=0.3, random_state=0
     ... ).cohort
     >>> model = bd.DIVE(n_clusters=3, n_init=1, random_state=0)
     >>> table = bd.fold_overlap(cohort, model, n_folds=3, random_state=0)

@@ -79,7 +79,7 @@ def select_n_clusters(
     --------
     >>> import braindive as bd
     >>> cohort = bd.simulate_cohort(
-    ...     n_subjects=40, n_vertices=80, control_share=0.3, random_state=0
+    ...     n_subjects=40, n_vertices=80, noise=0.3, control_share=0.3, random_state=0
     ... ).cohort
     >>> model = bd.DIVE(n_init=1, tol=1e-3, random_state=0)
     >>> table = bd.select_n_clusters(cohort, [2, 3], model=model, n_splits=2, n_resamples=1)

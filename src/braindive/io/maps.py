@@ -37,6 +37,9 @@ class FittedModel(NamedClusters, Protocol):
     space_: Space | None
     visits_: pd.DataFrame
 
+    def summary(self) -> pd.DataFrame:
+        """One row for each cluster."""
+
 
 @dataclass(frozen=True)
 class Maps:
@@ -199,13 +202,4 @@ def _write_tables(model: FittedModel, folder: Path) -> None:
         }
     )
     subjects.to_csv(folder / "subjects.tsv", sep="\t", index=False)
-    curves = model.trajectories_
-    pd.DataFrame(
-        {
-            "cluster": np.arange(1, len(curves) + 1),
-            "name": display_names(model),
-            **{name: getattr(curves, name) for name in curves.names()},
-            "noise": model.noise_,
-            "vertices": np.bincount(model.labels_, minlength=len(curves)),
-        }
-    ).to_csv(folder / "trajectories.tsv", sep="\t", index=False)
+    model.summary().to_csv(folder / "trajectories.tsv", sep="\t")

@@ -17,7 +17,7 @@ from braindive.io.archive import digest, read_archive, write_archive
 from braindive.io.registry import put_together, take_apart, to_code_names, to_file_names
 from braindive.values.walking import vertex_blocks
 
-MODEL_FORMAT = 1
+MODEL_FORMAT = 2
 CHECKPOINT_FORMAT = 1
 
 # What a file has beside the attributes that are meant for users.

@@ -37,6 +37,7 @@ from braindive.space import Regions, Surface, Volume, space_from_arrays
 from braindive.staging.covariance import Covariance
 from braindive.staging.curve_uncertainty import CurveUncertainty
 from braindive.staging.marginal_stager import MarginalStager, Training
+from braindive.staging.population import Population
 from braindive.values.protocol import Unit
 
 
@@ -91,23 +92,29 @@ REGISTRY: dict[str, Saveable] = {
     "Priors": saveable(Priors, "speed", "shift", "trajectory"),
     "Unit": saveable(Unit, "offset", "scale"),
     "Timeline": saveable(Timeline, "subject_of_visit", "times", "centres", "unit"),
-    "Training": saveable(Training, "timeline", "sums", "weights", "reference", box="bounds"),
+    "Training": saveable(
+        Training, "timeline", "sums", "weights", "reference", "groups", box="bounds"
+    ),
     # What staging has learnt.
-    "Placing": saveable(
+    "Marginal": saveable(
         MarginalStager,
         "trajectories",
         "noise",
-        "speed_prior",
-        "shift_prior",
+        "population",
         "covariance",
+        "curve_uncertainty",
         "centre",
         "spread",
         "known_shifts",
         "known_scores",
-        doubt="curve_uncertainty",
+    ),
+    "Population": saveable(
+        Population, "shift_means", "shift_sds", "log_speed_means", "log_speed_sds", "shares"
     ),
     "Covariance": saveable(Covariance, "within", "between", "weights"),
-    "CurveUncertainty": saveable(CurveUncertainty, "covariance", "centre", "spread"),
+    "CurveUncertainty": saveable(
+        CurveUncertainty, "covariance", "centre", "spread", "unit_variance"
+    ),
     # What prediction has learnt.
     "PersonalModel": saveable(
         PersonalModel,
@@ -271,6 +278,8 @@ def put_together(name: str, parts: dict[str, Any]) -> Any:
         names = _parameters_of_curves()
         _refuse_unknown(name, parts, names)
         return Bounds({names[key]: (float(low), float(high)) for key, (low, high) in parts.items()})
+    if name == "Placing":
+        return _from_format_1(parts)
     registered = {**REGISTRY, **_curves()}
     if name not in registered:
         raise ValueError(f"it has a part called {name!r}, which this version does not know")
@@ -282,6 +291,37 @@ def put_together(name: str, parts: dict[str, Any]) -> Any:
     for key, part in learnt.items():
         setattr(rebuilt, key, part)
     return rebuilt
+
+
+def _from_format_1(parts: dict[str, Any]) -> MarginalStager:
+    """What staging had learnt in files of the first format.
+
+    Its Gamma prior of the speed becomes the normal distribution of the log speed with the same
+    mode and curvature there; stages differ from those of that time by a small part of their errors.
+    """
+    speed, shift, doubt = parts["speed_prior"], parts["shift_prior"], parts["doubt"]
+    population = Population(
+        np.array([float(shift.mean)]),
+        np.array([float(shift.sd)]),
+        np.array([np.log(speed.shape / speed.rate)]),
+        np.array([speed.shape**-0.5]),
+        np.ones(1),
+    )
+    # Mean and log-sd of the log speed were taken for known.
+    padding = (0, 2)
+    known = CurveUncertainty(
+        np.pad(doubt.covariance, (padding, padding)),
+        np.pad(doubt.centre, padding),
+        np.pad(doubt.spread, padding),
+    )
+    same = ("trajectories", "noise", "covariance", "centre", "spread")
+    return MarginalStager(
+        population=population,
+        curve_uncertainty=known,
+        known_shifts=parts["known_shifts"],
+        known_scores=parts["known_scores"],
+        **{name: parts[name] for name in same},
+    )
 
 
 def _refuse_unknown(name: str, parts: Mapping[str, Any], known: Collection[str]) -> None:

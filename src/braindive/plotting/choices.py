@@ -50,7 +50,7 @@ def plot_convergence(model: Any, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import braindive as bd
-    >>> simulation = bd.simulate_cohort(n_subjects=20, n_vertices=40, random_state=0)
+    >>> simulation = bd.simulate_cohort(n_subjects=20, n_vertices=40, noise=0.3, random_state=0)
     >>> model = bd.DIVE(2, n_init=1, personal=False, random_state=0).fit(simulation.cohort)
     >>> ax = bd.plot_convergence(model)
     >>> bool((ax.lines[0].get_ydata() == model.objective_).all())

@@ -24,16 +24,13 @@ from braindive.plotting.style import (
     one_axes,
     panels,
 )
+from braindive.score_names import name_score
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LABELS = {
-    "shift": "shift (score at time 0)",
-    "speed": "speed (score per year)",
-    "baseline score": "score at first visit",
-}
+_SPEED = "speed (score per year)"
 
 
 @figure_function
@@ -87,7 +84,7 @@ def plot_stages(model: Any, by: str | pd.Series = "diagnosis", ax: Axes | None =
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
-    ax.set_xlabel(f"{SCORE} at first visit")
+    ax.set_xlabel(name_score(model, f"{SCORE} at first visit"))
     return ax
 
 
@@ -112,7 +109,7 @@ def plot_speed_shift(model: Any, by: str | pd.Series | None = None, ax: Axes | N
     Examples
     --------
     >>> import braindive as bd
-    >>> simulation = bd.simulate_cohort(n_subjects=20, n_vertices=40, random_state=0)
+    >>> simulation = bd.simulate_cohort(n_subjects=20, n_vertices=40, noise=0.3, random_state=0)
     >>> model = bd.DIVE(2, n_init=1, personal=False, random_state=0).fit(simulation.cohort)
     >>> bd.plot_speed_shift(model).get_ylabel()
     'speed (score per year)'
@@ -131,7 +128,7 @@ def plot_speed_shift(model: Any, by: str | pd.Series | None = None, ax: Axes | N
             x, y = part["baseline score"], part["speed"]
             handles += ax.plot(x, y, "o", color=colour, alpha=0.6, mew=0, label=label)
         legend_above(ax, handles, str(groups.name))
-    ax.set(xlabel=f"{SCORE} at first visit", ylabel=_LABELS["speed"])
+    ax.set(xlabel=name_score(model, f"{SCORE} at first visit"), ylabel=_SPEED)
     return ax
 
 
@@ -159,12 +156,12 @@ def plot_groups(model: Any, by: str | pd.Series, cohort: Cohort | None = None) -
     --------
     >>> import braindive as bd
     >>> cohort = bd.simulate_cohort(
-    ...     n_subjects=30, n_vertices=40, group_effect=1.0, random_state=0
+    ...     n_subjects=30, n_vertices=40, noise=0.3, group_effect=1.0, random_state=0
     ... ).cohort
     >>> model = bd.DIVE(n_clusters=2, spatial=None, n_init=1, random_state=0).fit(cohort)
     >>> figure = bd.plot_groups(model, by="apoe4")
     >>> [ax.get_ylabel() for ax in figure.axes]
-    ['shift (score at time 0)', 'speed (score per year)', 'score at first visit']
+    ['shift: score at time 0 (years)', 'speed (score per year)', 'score at first visit (years)']
     """
     check_staged(model)
     tests = compare_groups(model, by, cohort, kind="groups")
@@ -175,12 +172,17 @@ def plot_groups(model: Any, by: str | pd.Series, cohort: Cohort | None = None) -
     names = [name for name in ordered(groups) if counts[name] > 1]
     colours = group_colours(groups)
     figure, axes = panels(1, 3, (TWO_COLUMNS, 2.3))
+    labels = {
+        "shift": name_score(model, "shift: score at time 0"),
+        "speed": _SPEED,
+        "baseline score": name_score(model, "score at first visit"),
+    }
     for ax, parameter in zip(axes[0], PARAMETERS, strict=True):
         for place, name in enumerate(names):
             values = subjects.loc[groups.index[groups == name], parameter].to_numpy(float)
             draw_sample(ax, place, values, colours[name], _reach(values))
         ax.set_xticks(range(len(names)), [f"{name}\n({counts[name]})" for name in names])
-        ax.set(xlabel=groups.name, ylabel=_LABELS[parameter], xlim=(-0.6, len(names) - 0.4))
+        ax.set(xlabel=groups.name, ylabel=labels[parameter], xlim=(-0.6, len(names) - 0.4))
         test, p_value = tests["test"][parameter], float(tests["p_corrected"][parameter])
         ax.set_title(f"{test}, p {_p_value(p_value)}")
     return figure

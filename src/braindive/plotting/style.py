@@ -12,6 +12,7 @@ from braindive.arrays import BoolArray
 from braindive.cluster_names import display_names
 from braindive.errors import BraindiveError, NotFittedError, ParameterError
 from braindive.palette import cluster_colours
+from braindive.score_names import name_score
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -135,7 +136,7 @@ def known_vertices(model: Any) -> BoolArray:
 
 def score_label(model: Any) -> str:
     """Name and unit of the horizontal axis."""
-    return SCORE if model.staging else "time (years)"
+    return name_score(model, SCORE if model.staging else "time")
 
 
 def value_label(model: Any) -> str:

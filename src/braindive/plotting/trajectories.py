@@ -73,10 +73,10 @@ def plot_trajectories(
     Examples
     --------
     >>> import braindive as bd
-    >>> cohort = bd.simulate_cohort(n_subjects=20, n_vertices=40, random_state=0).cohort
+    >>> cohort = bd.simulate_cohort(n_subjects=20, n_vertices=40, noise=0.3, random_state=0).cohort
     >>> model = bd.DIVE(n_clusters=2, spatial=None, n_init=1, random_state=0).fit(cohort)
     >>> bd.plot_trajectories(model, cohort).get_xlabel()
-    'disease progression score'
+    'disease progression score (years)'
     """
     check_fitted(model)
     ax = one_axes(ax)
@@ -127,7 +127,7 @@ def plot_subjects(model: Any, cohort: Cohort, subjects: Sequence[Hashable] | Non
     Examples
     --------
     >>> import braindive as bd
-    >>> cohort = bd.simulate_cohort(n_subjects=20, n_vertices=40, random_state=0).cohort
+    >>> cohort = bd.simulate_cohort(n_subjects=20, n_vertices=40, noise=0.3, random_state=0).cohort
     >>> model = bd.DIVE(n_clusters=2, spatial=None, n_init=1, random_state=0).fit(cohort)
     >>> figure = bd.plot_subjects(model, cohort, subjects=["sub-03", "sub-12"])
     >>> [ax.get_title() for ax in figure.axes]
@@ -195,7 +195,7 @@ def cluster_means(model: Any, cohort: Cohort) -> Array:
     --------
     >>> import braindive as bd
     >>> from braindive.plotting.trajectories import cluster_means
-    >>> cohort = bd.simulate_cohort(n_subjects=20, n_vertices=40, random_state=0).cohort
+    >>> cohort = bd.simulate_cohort(n_subjects=20, n_vertices=40, noise=0.3, random_state=0).cohort
     >>> model = bd.DIVE(n_clusters=2, spatial=None, n_init=1, random_state=0).fit(cohort)
     >>> cluster_means(model, cohort).shape
     (80, 2)

@@ -103,5 +103,5 @@ def foresee(stager: Stager, training: Training) -> Course:
     number = np.arange(len(index)) - timeline.starts[index]
     early = number < np.maximum(timeline.n_visits_of_subject[index] - 1, 1)
     history = Timeline.from_times(index[early], years[early], timeline.unit)
-    stages = stager.place(history, training.sums[early], training.weights[early])
+    stages = stager.place(history, training.sums[early], training.weights[early], training.groups)
     return Course.of(stager.trajectories, stages, index, years)

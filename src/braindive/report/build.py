@@ -19,6 +19,7 @@ from braindive.report import content
 from braindive.report.embedding import embed_json, script_hash
 from braindive.report.picture import draw_space
 from braindive.report.viewer import read_viewer
+from braindive.score_names import explain_score, name_score, score_is_in_years
 
 _SCRIPTS = ("data", "slices", "surface", "viewer", "curves", "people", "main")
 
@@ -105,6 +106,9 @@ def build_report(model: DIVE, cohort: Cohort | None = None) -> Report:
         ),
         "people": content.describe_people(model, cohort),
         "objective": model.objective_,
+        "scoreName": name_score(model, "Disease score"),
+        # Where the score is time itself, there is nothing to say in other words.
+        "scoreInYears": model.staging and score_is_in_years(model),
         "picture": None if picture is None else content.describe_picture(model, picture),
     }
     scripts = ["(() => {\n" + "\n".join(_page(f"{name}.js") for name in _SCRIPTS) + "\n})();\n"]
@@ -119,6 +123,8 @@ def build_report(model: DIVE, cohort: Cohort | None = None) -> Report:
         shapes=[] if picture is None else list(picture.content.get("shapes", ())),
         sides=[] if picture is None else [p["side"] for p in picture.content.get("parts", ())],
         clusters=data["clusters"],
+        score=explain_score(model, "area"),
+        score_name=data["scoreName"],
         facts=content.describe_facts(model),
         warnings=content.describe_warnings(model),
         fit=content.describe_fit(model),

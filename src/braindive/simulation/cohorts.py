@@ -8,15 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 from sklearn.utils import check_random_state
 
-from braindive.arrays import Array, IntArray
+from braindive.arrays import Array, BoolArray, IntArray
 from braindive.cohort import Cohort
 from braindive.dive.curves import Trajectories
 from braindive.errors import ParameterError
 from braindive.io.spaces import load_space
-from braindive.simulation.cognition import draw_carriers, draw_cognition
+from braindive.simulation.cognition import draw_cognition
+from braindive.simulation.people import draw_people
 from braindive.space import Space
 from braindive.space.smoothing import smooth_over_graph
 
@@ -38,6 +40,8 @@ class Truth:
     vertices : Trajectories
         True curve of each vertex. Those of a cluster vary around the cluster's, so that their mean
         is less steep than the cluster's curve.
+    mislabelled : (n_subjects,) bool
+        Who is marked as a control but progresses like the others.
     """
 
     labels: IntArray
@@ -46,6 +50,7 @@ class Truth:
     shifts: Array
     scores: Array
     vertices: Trajectories
+    mislabelled: BoolArray
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,7 @@ def simulate_cohort(
     *,
     amplitude: float | None = None,
     mean_speed: float = 1.0,
+    mean_shift: float = 0.0,
     shift_sd: float = 10.0,
     steepness_variation: float = 1 / 15,
     midpoint_variation: float = 11.6,
@@ -76,8 +82,12 @@ def simulate_cohort(
     noise_smoothing: int = 0,
     personal_offset: float = 0.0,
     personal_components: int | None = None,
+    personal_smoothing: int = 0,
     missing: float = 0.0,
     control_share: float = 0.0,
+    controls_shift: tuple[float, float] | None = None,
+    controls_speed: float | None = None,
+    mislabelled: float = 0.0,
     cognition: bool = False,
     group_effect: float | None = None,
     dtype: str = "float64",
@@ -106,8 +116,8 @@ def simulate_cohort(
         Amplitude of every trajectory; by default -1 for a falling slope and 1 for a rising one.
     mean_speed : float
         Mean of the speeds, in score per year.
-    shift_sd : float
-        Standard deviation of the shifts.
+    mean_shift, shift_sd : float
+        Mean and standard deviation of the shifts. A shift is the score at the first visit.
     steepness_variation : float
         Variance of a vertex's steepness, relative to the squared steepness of its cluster.
     midpoint_variation : float
@@ -117,16 +127,29 @@ def simulate_cohort(
     labels : (n_vertices,) int, optional
         True cluster of each vertex, 0 for the earliest, instead of patches or a random choice.
     noise_smoothing : int
-        Rounds of neighbour averaging of the noise, which is then rescaled to its `noise`.
+        Rounds of neighbour averaging of the noise, which is then rescaled to its `noise`; needs a
+        space.
     personal_offset : float
         Standard deviation over people of each vertex's own lasting offset.
     personal_components : int, optional
         Number of maps of which people's offsets are combinations; by default every vertex of every
         person has an offset of its own.
+    personal_smoothing : int
+        Rounds of neighbour averaging of the maps of offsets, which are then rescaled to
+        `personal_offset`; needs a space.
     missing : float
         Share of measurements that are NaN.
     control_share : float
-        Share of the subjects, earliest first, that are marked as controls.
+        Share of the subjects that are marked as controls: the earliest, unless `controls_shift`
+        is given.
+    controls_shift : (float, float), optional
+        Mean and standard deviation of the controls' shifts, which are then drawn apart from those
+        of the others, for controls who are well before the disease. They come first in the cohort.
+    controls_speed : float, optional
+        Mean of the controls' speeds; by default they progress as fast as the others.
+    mislabelled : float
+        Share of the controls who progress like the others, chosen among them at random; with 1
+        the controls are random people.
     cognition : bool
         Whether the table gets per-visit results of four cognitive tests, `CDRSOB`, `ADAS13`,
         `MMSE` and `RAVLT`: noisy, bounded, monotone in the true score, a tenth of them missing.
@@ -159,13 +182,23 @@ def simulate_cohort(
     if slope == 0 or amplitude * slope < 0:
         raise ParameterError("slope must not be 0 and must have the sign of the amplitude.")
     space = None if space is None else load_space(space)
+    graph = None if space is None else space.graph()
+    _check_smoothing("noise_smoothing", noise_smoothing, graph)
+    _check_smoothing("personal_smoothing", personal_smoothing, graph)
 
-    speeds = random.gamma(6.25, mean_speed / 6.25, n_subjects)
-    shifts = random.normal(0.0, shift_sd, n_subjects)
-    if group_effect is not None:
-        carriers = draw_carriers(n_subjects, random)
-        shifts = shifts + group_effect * shift_sd * carriers
-        speeds = speeds * np.exp(group_effect * 0.4 * carriers)  # sd of log speed: 6.25 ** -0.5
+    people = draw_people(
+        n_subjects,
+        random,
+        mean_speed=mean_speed,
+        mean_shift=mean_shift,
+        shift_sd=shift_sd,
+        control_share=control_share,
+        controls_shift=controls_shift,
+        controls_speed=controls_speed,
+        mislabelled=mislabelled,
+        group_effect=group_effect,
+    )
+    speeds, shifts = people.speeds, people.shifts
     subject = np.repeat(np.arange(n_subjects), n_visits)
     times = np.tile(np.arange(n_visits, dtype=float), n_subjects)
     scores = speeds[subject] * times + shifts[subject]
@@ -192,9 +225,12 @@ def simulate_cohort(
 
     offsets = np.zeros((1, n_vertices))
     if personal_offset:
-        offsets = personal_offset * _offsets(n_subjects, n_vertices, personal_components, random)
+        maps = _offsets(n_subjects, n_vertices, personal_components, random)
+        if personal_smoothing and graph is not None:
+            maps = smooth_over_graph(maps.T, graph, personal_smoothing).T
+            maps /= np.sqrt(np.mean(maps**2))
+        offsets = personal_offset * maps
     values = np.empty((len(scores), n_vertices), dtype=dtype)
-    graph = None if space is None else space.graph()
     for visits in np.array_split(np.arange(len(scores)), max(1, len(scores) * n_vertices // 2**23)):
         draw = random.standard_normal((len(visits), n_vertices))
         if noise_smoothing and graph is not None:
@@ -207,15 +243,12 @@ def simulate_cohort(
 
     width = len(str(n_subjects - 1))
     names = np.array([f"sub-{i:0{width}d}" for i in range(n_subjects)], dtype=object)
-    controls = None
-    if control_share > 0:
-        early = np.argsort(np.argsort(shifts)) < control_share * n_subjects
-        controls = early[subject]
+    controls = people.controls[subject] if control_share > 0 else None
     table = pd.DataFrame({"participant_id": names[subject], "years": times})
     if controls is not None:
         table["diagnosis"] = np.where(controls, "CN", "patient")
-    if group_effect is not None:
-        table["apoe4"] = carriers[subject].astype(int)
+    if people.carriers is not None:
+        table["apoe4"] = people.carriers[subject].astype(int)
     if cognition:
         stages = (scores - scores.mean()) / (scores.std() or 1.0)
         table = table.join(draw_cognition(stages, random))
@@ -228,7 +261,16 @@ def simulate_cohort(
         space=space,
         table=table,
     )
-    return Simulation(cohort, Truth(labels, curves, speeds, shifts, scores, vertices))
+    truth = Truth(labels, curves, speeds, shifts, scores, vertices, people.mislabelled)
+    return Simulation(cohort, truth)
+
+
+def _check_smoothing(name: str, rounds: int, graph: csr_array | None) -> None:
+    whole = isinstance(rounds, (int, np.integer)) and not isinstance(rounds, bool)
+    if not whole or rounds < 0:
+        raise ParameterError(f"{name} must be a whole number of rounds; got {rounds!r}.")
+    if rounds and graph is None:
+        raise ParameterError(f"{name} averages over neighbours, so it needs a space.")
 
 
 def _check_labels(labels: ArrayLike, n_vertices: int, n_clusters: int) -> IntArray:

@@ -17,8 +17,8 @@ from scipy.stats import chi2
 from braindive.arrays import Array, BoolArray, IntArray
 from braindive.dive.curves import Curves
 from braindive.dive.pooled import PooledMeans
-from braindive.dive.priors import Gamma, Normal
 from braindive.dive.timeline import Timeline
+from braindive.staging.population import StagePrior
 
 # A cluster that a visit does not show counts as seen with this share of one vertex: small enough
 # that its mean has no weight, large enough that matrices stay invertible.
@@ -72,8 +72,8 @@ class CorrelatedStageProblem:
         The clusters' curves.
     noise : (n_clusters,)
         Noise standard deviations of one vertex.
-    speed_prior, shift_prior : Gamma, Normal
-        Priors of alpha_i and beta_i.
+    prior : StagePrior
+        How log speeds and shifts are distributed.
     covariance : Covariance
         Of the pooled residuals.
     """
@@ -82,30 +82,17 @@ class CorrelatedStageProblem:
     timeline: Timeline
     trajectories: Curves
     noise: Array
-    speed_prior: Gamma
-    shift_prior: Normal
+    prior: StagePrior
     covariance: Covariance
 
     def select(self, subjects: IntArray) -> CorrelatedStageProblem:
         """Return the problem of some of the subjects, ascending."""
         timeline, visits = self.timeline.select(subjects)
-        return replace(self, timeline=timeline, pooled=self.pooled.select(visits))
-
-    def reordered(self, order: IntArray) -> CorrelatedStageProblem:
-        """Return the same problem with its clusters in another order."""
-        pooled, covariance = self.pooled, self.covariance
         return replace(
             self,
-            pooled=PooledMeans(
-                pooled.means[:, order], pooled.weights[:, order], pooled.within[order]
-            ),
-            trajectories=self.trajectories[order],
-            noise=self.noise[order],
-            covariance=Covariance(
-                covariance.within[np.ix_(order, order)],
-                covariance.between[np.ix_(order, order)],
-                covariance.weights[order],
-            ),
+            timeline=timeline,
+            pooled=self.pooled.select(visits),
+            prior=self.prior.select(subjects),
         )
 
     @cached_property
@@ -125,6 +112,18 @@ class CorrelatedStageProblem:
         """Posterior covariance of u_i given the stage, (B^-1 + sum_j P_ij)^-1."""
         between = self.covariance.between
         return np.linalg.solve(np.eye(len(between)) + between @ self.totals, between)
+
+    @cached_property
+    def log_constants(self) -> Array:
+        """Log-density of each subject's visits but for the squared length, (n_subjects,)."""
+        n_clusters, counts = len(self.noise), self.timeline.n_visits_of_subject
+        log_precision = np.linalg.slogdet(self.precisions)[1]
+        if len(self.precisions) == 1:
+            within = counts * log_precision
+        else:
+            within = self.timeline.by_subject(log_precision)
+        between = np.linalg.slogdet(np.eye(n_clusters) + self.covariance.between @ self.totals)[1]
+        return np.asarray(0.5 * (within - between - counts * n_clusters * np.log(2 * np.pi)))
 
     def weigh(self, x: Array) -> Array:
         """P_ij x_ij for rows x (..., n_visits, K)."""
@@ -155,8 +154,12 @@ class CorrelatedStageProblem:
 
     def loss(self, speeds: Array, shifts: Array) -> Array:
         """Negative log-posterior of every subject up to a constant, (..., n_subjects)."""
-        log_prior = self.speed_prior.log_density(speeds) + self.shift_prior.log_density(shifts)
+        log_prior = self.prior.log_density(np.log(speeds), shifts)
         return np.asarray(0.5 * self.misfit(speeds, shifts) - log_prior)
+
+    def start(self) -> tuple[Array, Array]:
+        """Usual speeds and shifts, from which a search may begin."""
+        return self.prior.start()
 
     def stage_derivatives(self, speeds: Array, shifts: Array) -> Array:
         """Derivatives of the curves by log speed and shift, (2, n_visits, K)."""
@@ -166,7 +169,7 @@ class CorrelatedStageProblem:
 
     def gradient(self, speeds: Array, shifts: Array) -> tuple[Array, Array]:
         """Gradient (n_subjects, 2) and Gauss-Newton Hessian (n_subjects, 2, 2) of `loss`."""
-        timeline, prior = self.timeline, self.speed_prior
+        timeline = self.timeline
         residuals, levers = self.residuals(speeds, shifts), self.stage_derivatives(speeds, shifts)
         weighed = [self.weigh(lever) for lever in levers]
         totals = np.stack([timeline.by_subject(lever) for lever in weighed], axis=1)  # (S, 2, K)
@@ -180,10 +183,9 @@ class CorrelatedStageProblem:
             [row_products(one, other) for one in levers for other in weighed], axis=1
         )
         hessian = timeline.by_subject(hessian).reshape(-1, 2, 2) - shared @ totals.swapaxes(1, 2)
-        gradient[:, 0] += prior.rate * speeds - (prior.shape - 1)
-        hessian[:, 0, 0] += prior.rate * speeds
-        gradient[:, 1] += (shifts - self.shift_prior.mean) * self.shift_prior.precision
-        hessian[:, 1, 1] += self.shift_prior.precision
+        prior_gradient, curvature = self.prior.pull(np.log(speeds), shifts)
+        gradient += prior_gradient
+        hessian[:, [0, 1], [0, 1]] += curvature
         return gradient, hessian
 
     def expected_intercepts(self, residuals: Array) -> Array:

@@ -1,8 +1,8 @@
-"""What the uncertainty of the curves adds to that of the stages.
+"""What the uncertainty of curves and population adds to that of the stages.
 
 The curves are estimated from a finite number of subjects, and a stage read off slightly wrong
-curves is slightly wrong. The delta method carries the curves' covariance to the stages, after
-taking out what the standardisation of the score takes out: its origin and its unit.
+curves is slightly wrong. The delta method carries the parameters' covariance to the stages, less
+what moves the origin and the unit of the score along.
 """
 
 from __future__ import annotations
@@ -12,117 +12,179 @@ from dataclasses import dataclass
 import numpy as np
 
 from braindive.arrays import Array, BoolArray
+from braindive.dive.curves import Curves
 from braindive.staging.covariance import CorrelatedStageProblem
-from braindive.staging.marginal import StagePosterior
+from braindive.staging.likelihood import Posterior
 
-# Eigenvalues of the information below this share of the largest count as 0: such combinations of
-# parameters move nobody's stage. Near the square root of the machine precision.
-_UNKNOWN = 1e-8
+# Step of the derivative of a curve's onset, relative to its parameter: the cube root of the machine
+# precision, as for any central difference.
+_STEP = 6e-6
+
+
+@dataclass(frozen=True)
+class ScoreUnit:
+    """Origin and unit of the user's score, and how both depend on the parameters.
+
+    Parameters
+    ----------
+    centre, spread : float
+        The user's score is (internal score - centre) / spread.
+    by_centre, by_spread : (n_parameters,)
+        Derivatives by the curves' parameters and the population's.
+    relative_variance : float
+        Variance of the unit beyond that, relative to its square.
+    """
+
+    centre: float
+    spread: float
+    by_centre: Array
+    by_spread: Array
+    relative_variance: float = 0.0
 
 
 @dataclass(frozen=True)
 class CurveUncertainty:
-    """How well the curves and the shifts' prior are known, and how that moves the score's scale.
+    """How well the curves and the population are known, and how that moves the score's scale.
 
     Parameters
     ----------
     covariance : (n_parameters, n_parameters)
-        Of the parameters of all curves, and of the mean and log-spread of the shifts.
+        Of the parameters of all curves and of the population.
     centre, spread : (n_parameters,)
-        Derivatives of the mean and the spread by which scores are standardised.
+        Derivatives of the origin and of the unit of the score.
+    unit_variance : float
+        Variance of the unit beyond that, relative to its square.
     """
 
     covariance: Array
     centre: Array
     spread: Array
-
-    @classmethod
-    def from_training(
-        cls, problem: CorrelatedStageProblem, posterior: StagePosterior, reference: BoolArray
-    ) -> CurveUncertainty:
-        """Learn from the training subjects.
-
-        Parameters
-        ----------
-        problem, posterior
-            The training subjects and the distribution of their stages.
-        reference : (n_visits,) bool
-            Visits whose scores have mean 0 and spread 1.
-        """
-        gradients, by_speed, by_shift = sensitivities(problem, posterior)
-        information = gradients.T @ gradients
-        scale = 1 / np.sqrt(np.maximum(np.diag(information), 1e-300))
-        values, vectors = np.linalg.eigh(information * scale[:, None] * scale)
-        inverse = np.where(values > _UNKNOWN * values.max(), 1 / np.maximum(values, 1e-300), 0.0)
-        # From few subjects this is larger than the inverse of the expected information, about as
-        # much as estimates from few subjects scatter more than that.
-        covariance = (vectors * inverse) @ vectors.T * scale[:, None] * scale
-
-        timeline = problem.timeline
-        of_visit, times = timeline.subject_of_visit[reference], timeline.times[reference]
-        scores = timeline.scores(*posterior.mean())[reference]
-        moves = times[:, None] * by_speed[of_visit] + by_shift[of_visit]
-        centre, standard = moves.mean(axis=0), scores - scores.mean()
-        spread = standard @ (moves - centre) / len(scores) / max(float(np.std(scores)), 1e-300)
-        return cls(covariance, centre, spread)
+    unit_variance: float = 0.0
 
     def variances(
         self,
         problem: CorrelatedStageProblem,
-        posterior: StagePosterior,
+        posterior: Posterior,
         centre: float,
         spread: float,
     ) -> Array:
         """Variance that the curves add to speed, shift at time 0 and first score, (S, 3).
 
-        In internal units, like `StagePosterior.standard_errors`.
+        In internal units, like `Posterior.standard_errors`.
         """
-        _, by_speed, by_shift = sensitivities(problem, posterior)
+        by_speed, by_shift = sensitivities(problem, posterior)
         timeline = problem.timeline
         speeds, shifts = posterior.mean()
         found = []
         for time in (None, -timeline.centres / timeline.unit, timeline.times[timeline.starts]):
             if time is None:
-                moves = by_speed - np.outer(speeds / spread, self.spread)
+                away, moves = speeds / spread, by_speed
             else:
-                scores = speeds * time + shifts
+                away = (speeds * time + shifts - centre) / spread
                 moves = time[:, None] * by_speed + by_shift - self.centre
-                moves = moves - np.outer((scores - centre) / spread, self.spread)
-            found.append(np.einsum("ip,pq,iq->i", moves, self.covariance, moves))
+            moves = moves - np.outer(away, self.spread)
+            variance = np.einsum("ip,pq,iq->i", moves, self.covariance, moves)
+            found.append(variance + self.unit_variance * (away * spread) ** 2)
         return np.stack(found, axis=1)
 
 
-def sensitivities(
-    problem: CorrelatedStageProblem, posterior: StagePosterior
-) -> tuple[Array, Array, Array]:
-    """Derivatives by the curves' parameters and by the mean and log-spread of the shifts.
+def sensitivities(problem: CorrelatedStageProblem, posterior: Posterior) -> tuple[Array, Array]:
+    """Derivatives of expected speeds and shifts by the parameters, each (S, n_parameters).
 
-    Returns
-    -------
-    gradients, speeds, shifts : (n_subjects, n_parameters)
-        Of each subject's log-likelihood with its stage integrated out (Fisher's identity), and of
-        its expected speed and shift: the covariance, over the posterior, with the derivative.
+    Parameters are those of the curves, then of each group mean and log-sd of the shift, and mean
+    and log-sd of the log speed. The derivative of an expected value is its covariance, over the
+    posterior, with the derivative of the log-density.
     """
-    timeline = problem.timeline
-    size = problem.trajectories.to_array().size + 2
-    mean, sd = float(problem.shift_prior.mean), float(problem.shift_prior.sd)
+    timeline, people = problem.timeline, problem.prior.population
+    n_curves = problem.trajectories.to_array().size
+    size = n_curves + 4 * people.n_groups
     totals = np.zeros((3, timeline.n_subjects, size))
-    for speeds, shifts, weights in zip(
-        posterior.speeds, posterior.shifts, posterior.weights, strict=True
+    for log_speeds, shifts, weights in zip(
+        posterior.log_speeds, posterior.shifts, posterior.weights, strict=True
     ):
+        speeds = np.exp(log_speeds)
         scores = timeline.scores(speeds, shifts)
         residuals = problem.pooled.means - problem.trajectories.evaluate(scores)
         levels = problem.expected_intercepts(residuals)
         weighted_residuals = problem.weigh(residuals - levels[timeline.subject_of_visit])
         by_curves = weighted_residuals[:, :, None] * problem.trajectories.jacobian(scores)
-        away = (shifts - mean) / sd
-        gradients = np.column_stack(
-            [timeline.by_subject(by_curves.reshape(len(scores), -1)), away / sd, away**2 - 1]
+        gradients = np.empty((timeline.n_subjects, size))
+        gradients[:, :n_curves] = timeline.by_subject(by_curves.reshape(len(scores), -1))
+        member = problem.prior.membership(log_speeds, shifts)
+        along_shift = (shifts - people.shift_means[:, None]) / people.shift_sds[:, None]
+        along_speed = log_speeds - people.log_speed_means[:, None]
+        along_speed /= people.log_speed_sds[:, None]
+        by_population = (
+            along_shift / people.shift_sds[:, None],
+            along_shift**2 - 1,
+            along_speed / people.log_speed_sds[:, None],
+            along_speed**2 - 1,
         )
+        gradients[:, n_curves:] = np.concatenate([member * each for each in by_population]).T
         totals += np.stack([weights, weights * speeds, weights * shifts])[:, :, None] * gradients
     expected_speeds, expected_shifts = posterior.mean()
     return (
-        totals[0],
         totals[1] - expected_speeds[:, None] * totals[0],
         totals[2] - expected_shifts[:, None] * totals[0],
+    )
+
+
+def onset_gradient(trajectories: Curves, scores: Array, cluster: int) -> Array:
+    """Derivative of one cluster's onset by the parameters of all curves, (n_clusters * p,)."""
+    array = trajectories.to_array()
+    found = np.zeros_like(array)
+    for column, value in enumerate(array[cluster]):
+        step = _STEP * max(abs(float(value)), 1.0)
+        ends = []
+        for sign in (1.0, -1.0):
+            moved = array.copy()
+            moved[cluster, column] += sign * step
+            ends.append(float(type(trajectories).from_array(moved).onset(scores)[cluster]))
+        found[cluster, column] = (ends[0] - ends[1]) / (2 * step)
+    return found.ravel()
+
+
+def unit_of_controls(
+    problem: CorrelatedStageProblem, posterior: Posterior, reference: BoolArray
+) -> ScoreUnit:
+    """The published scale: scores of the reference visits have mean 0 and spread 1."""
+    by_speed, by_shift = sensitivities(problem, posterior)
+    timeline = problem.timeline
+    of_visit, times = timeline.subject_of_visit[reference], timeline.times[reference]
+    scores = timeline.scores(*posterior.mean())[reference]
+    moves = times[:, None] * by_speed[of_visit] + by_shift[of_visit]
+    by_centre, standard = moves.mean(axis=0), scores - scores.mean()
+    spread = float(np.std(scores)) or 1.0
+    by_spread = standard @ (moves - by_centre) / len(scores) / spread
+    return ScoreUnit(float(scores.mean()), spread, by_centre, by_spread)
+
+
+def unit_of_years(problem: CorrelatedStageProblem, posterior: Posterior) -> ScoreUnit:
+    """Years: those who are no controls move by one a year, and the first cluster is half-way at 0.
+
+    Without follow-up no years can be known: the unit is then the spread of the scores.
+    """
+    timeline, groups = problem.timeline, problem.prior.groups
+    others = groups == groups.max()
+    scores = timeline.scores(*posterior.mean())
+    onsets = problem.trajectories.onset(scores)
+    first = int(np.argmin(onsets))
+    by_speed, by_shift = sensitivities(problem, posterior)
+    by_centre = np.zeros(by_speed.shape[1])
+    by_onset = onset_gradient(problem.trajectories, scores, first)
+    by_centre[: len(by_onset)] = by_onset
+    if not timeline.has_follow_up:
+        spread = float(np.std(scores)) or 1.0
+        standard = (scores - scores.mean()) / spread
+        by_spread = standard @ by_shift[timeline.subject_of_visit] / len(scores)
+        return ScoreUnit(float(onsets[first]), spread, by_centre, by_spread)
+    speeds = posterior.mean()[0][others]
+    usual = float(speeds.mean())
+    errors = posterior.standard_errors(timeline)[others, 0]
+    return ScoreUnit(
+        float(onsets[first]),
+        usual / timeline.unit,
+        by_centre,
+        by_speed[others].mean(axis=0) / timeline.unit,
+        float(np.sum(errors**2)) / (len(speeds) * usual) ** 2,
     )

@@ -1,9 +1,7 @@
-"""Place subjects on the disease's course, with errors that allow for correlated noise.
+"""Place subjects on the disease's course, with errors, by the marginal model.
 
-The EM takes vertices for independent and stages for known. Where noise is correlated over the
-surface that makes it too sure of itself. What is learnt here from the pooled training measurements
-(curves with the stages integrated out, and the covariance of the residuals) gives stages by
-generalised least squares, and their errors.
+What `marginal_fit` has found from the pooled training measurements gives expected stages of
+anybody, and their errors, which carry what is not known of curves, population, origin and unit.
 """
 
 from __future__ import annotations
@@ -12,21 +10,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from braindive.arrays import Array, BoolArray
+from braindive.arrays import Array, BoolArray, IntArray
 from braindive.dive.curves import Bounds, Curves
-from braindive.dive.em import Parameters
 from braindive.dive.pooled import PooledMeans
-from braindive.dive.priors import Gamma, Normal, Priors
-from braindive.dive.stages import find_stages, settle_stages
-from braindive.dive.timeline import Timeline, evenly
+from braindive.dive.stages import find_stages
+from braindive.dive.timeline import Timeline
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance, is_unlike
-from braindive.staging.curve_uncertainty import CurveUncertainty
-from braindive.staging.marginal import StagePosterior, integrate, refine
+from braindive.staging.curve_uncertainty import CurveUncertainty, ScoreUnit
+from braindive.staging.likelihood import Posterior, integrate
+from braindive.staging.marginal_fit import MarginalFit
+from braindive.staging.optimum import known_information
+from braindive.staging.population import UNKNOWN, Population, StagePrior
 from braindive.staging.stagers import Stages
-
-# Subjects from whom curves and covariances are learnt; a choice that bounds the cost. With all of
-# 10,000 subjects learning took longer than the fit.
-_ENOUGH_SUBJECTS = 1000
 
 
 @dataclass(frozen=True)
@@ -40,9 +35,12 @@ class Training:
     sums, weights : (n_visits, n_clusters)
         Their measurements pooled over vertices.
     reference : (n_visits,) bool
-        Visits whose scores have mean 0 and spread 1.
+        Visits of controls, or all without controls: in the published scale their scores have mean
+        0 and spread 1.
     bounds : Bounds
         Of the curves.
+    groups : (n_subjects,) int or None
+        Group of each subject in the population.
     """
 
     timeline: Timeline
@@ -50,6 +48,7 @@ class Training:
     weights: Array
     reference: BoolArray
     bounds: Bounds
+    groups: IntArray | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class MarginalStages(Stages):
     """Expected speeds and shifts of some subjects, in internal units, and what is behind them."""
 
     problem: CorrelatedStageProblem
-    posterior: StagePosterior
+    posterior: Posterior
 
 
 @dataclass(frozen=True)
@@ -67,15 +66,15 @@ class MarginalStager:
     Parameters
     ----------
     trajectories : Curves
-        Curves with the stages integrated out.
+        The clusters' curves.
     noise : (n_clusters,)
         Noise of one vertex.
-    speed_prior, shift_prior : Gamma, Normal
-        Priors; the shift's is the training population's.
+    population : Population
+        How shifts and log speeds are distributed.
     covariance : Covariance
         Of the pooled residuals.
     curve_uncertainty : CurveUncertainty
-        How well the curves are known.
+        How well curves and population are known.
     centre, spread : float
         The user's score is (internal score - centre) / spread.
     known_shifts, known_scores : arrays
@@ -84,8 +83,7 @@ class MarginalStager:
 
     trajectories: Curves
     noise: Array
-    speed_prior: Gamma
-    shift_prior: Normal
+    population: Population
     covariance: Covariance
     curve_uncertainty: CurveUncertainty
     centre: float
@@ -94,70 +92,82 @@ class MarginalStager:
     known_scores: Array
 
     @classmethod
-    def learn(cls, training: Training, parameters: Parameters, priors: Priors) -> MarginalStager:
-        """Learn from the pooled measurements of the training subjects.
+    def of(cls, fit: MarginalFit, unit: ScoreUnit) -> MarginalStager:
+        """Keep what a fit has found.
 
-        Of very many subjects, curves and covariances are learnt from enough of them, and the
-        curves' uncertainty is theirs.
+        Parameters
+        ----------
+        fit : MarginalFit
+            At the optimum.
+        unit : ScoreUnit
+            Origin and unit of the user's score.
         """
-        everyone = CorrelatedStageProblem(
-            PooledMeans.from_sums(training.sums, training.weights),
-            training.timeline,
-            parameters.trajectories,
-            parameters.noise,
-            priors.speed,
-            priors.shift,
-            Covariance.independent(training.weights.mean(axis=0), parameters.noise),
-        )
-        enough = evenly(np.arange(training.timeline.n_subjects), _ENOUGH_SUBJECTS)
-        some, visits = everyone.select(enough), training.timeline.select(enough)[1]
-        speeds, shifts = parameters.speeds[enough], parameters.shifts[enough]
-        learnt = refine(some, speeds, shifts, training.bounds, priors.trajectory)
-        everyone = replace(
-            everyone,
-            trajectories=learnt.trajectories,
-            shift_prior=learnt.shift_prior,
-            covariance=learnt.covariance,
-        )
-        modes = settle_stages(everyone, parameters.speeds, parameters.shifts)
-        posterior = integrate(everyone, *modes)
-        scores = training.timeline.scores(*posterior.mean())
-        curve_uncertainty = CurveUncertainty.from_training(
-            learnt, posterior.select(enough), training.reference[visits]
-        )
+        found = fit.climb.problem
+        speeds, shifts = fit.climb.evaluation.posterior.mean()
+        jacobian = fit.packing.parameter_jacobian(found)
+        information = known_information(fit.climb, fit.packing)
+        covariance = jacobian @ np.linalg.solve(information, jacobian.T)
         return cls(
-            learnt.trajectories,
-            learnt.noise,
-            learnt.speed_prior,
-            learnt.shift_prior,
-            learnt.covariance,
-            curve_uncertainty,
-            float(np.mean(scores[training.reference])),
-            float(np.std(scores[training.reference])) or 1.0,
-            posterior.mean()[1],
-            scores,
+            found.trajectories,
+            found.noise,
+            found.prior.population,
+            found.covariance,
+            CurveUncertainty(covariance, unit.by_centre, unit.by_spread, unit.relative_variance),
+            unit.centre,
+            unit.spread,
+            shifts,
+            found.timeline.scores(speeds, shifts),
         )
 
-    def place(self, timeline: Timeline, sums: Array, weights: Array) -> MarginalStages:
-        """Place the subjects whose measurements were pooled."""
+    def in_order(self, order: IntArray) -> MarginalStager:
+        """Return the same with its clusters in another order."""
+        width = self.trajectories.n_parameters()
+        moved = (order[:, None] * width + np.arange(width)).ravel()
+        rest = np.arange(len(moved), len(self.curve_uncertainty.centre))
+        index, known = np.concatenate([moved, rest]), self.curve_uncertainty
+        covariance = self.covariance
+        return replace(
+            self,
+            trajectories=self.trajectories[order],
+            noise=self.noise[order],
+            covariance=Covariance(
+                covariance.within[np.ix_(order, order)],
+                covariance.between[np.ix_(order, order)],
+                covariance.weights[order],
+            ),
+            curve_uncertainty=replace(
+                known,
+                covariance=known.covariance[np.ix_(index, index)],
+                centre=known.centre[index],
+                spread=known.spread[index],
+            ),
+        )
+
+    def place(
+        self, timeline: Timeline, sums: Array, weights: Array, groups: IntArray | None = None
+    ) -> MarginalStages:
+        """Place the subjects whose measurements were pooled.
+
+        Where their groups are not given, they may be of any.
+        """
+        if groups is None:
+            groups = np.full(timeline.n_subjects, UNKNOWN if self.population.n_groups > 1 else 0)
         problem = CorrelatedStageProblem(
             PooledMeans.from_sums(sums, weights),
             timeline,
             self.trajectories,
             self.noise,
-            self.speed_prior,
-            self.shift_prior,
+            StagePrior(self.population, groups),
             self.covariance,
         )
-        posterior = integrate(problem, *find_stages(problem, self.known_shifts))
-        return MarginalStages(timeline, *posterior.mean(), problem, posterior)
+        return place_subjects(problem, self.known_shifts)
 
     def errors(self, placed: MarginalStages) -> Array:
         """Standard errors of speed, shift at time 0 and first score, (n_subjects, 3).
 
-        In internal units, like `StagePosterior.standard_errors`.
+        In internal units, like `Posterior.standard_errors`.
         """
-        own = placed.posterior.standard_errors()
+        own = placed.posterior.standard_errors(placed.timeline)
         curves = self.curve_uncertainty.variances(
             placed.problem, placed.posterior, self.centre, self.spread
         )
@@ -173,3 +183,17 @@ class MarginalStager:
         beyond = (scores < self.known_scores.min()) | (scores > self.known_scores.max())
         vague = errors[:, 2] > np.std(self.known_scores)
         return np.asarray(beyond | vague | is_unlike(placed.problem, placed.speeds, placed.shifts))
+
+
+def place_subjects(problem: CorrelatedStageProblem, known_shifts: Array) -> MarginalStages:
+    """Expected stages of the subjects of a problem, the same whoever else is placed with them.
+
+    Parameters
+    ----------
+    problem : CorrelatedStageProblem
+        The subjects.
+    known_shifts : (n,)
+        Shifts of the training subjects, over whose range modes are looked for.
+    """
+    posterior = integrate(problem, *find_stages(problem, known_shifts))
+    return MarginalStages(problem.timeline, *posterior.mean(), problem, posterior)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from braindive.arrays import Array
+from braindive.arrays import Array, BoolArray, IntArray
 from braindive.dive.curves import Curves
 from braindive.dive.em import Parameters
 from braindive.dive.pooled import PooledMeans
@@ -32,8 +32,26 @@ class Stager(Protocol):
     def trajectories(self) -> Curves:
         """The curves that stages are read off."""
 
-    def place(self, timeline: Timeline, sums: Array, weights: Array) -> Stages:
-        """Place the subjects whose measurements were pooled into sums and weights."""
+    def place(
+        self, timeline: Timeline, sums: Array, weights: Array, groups: IntArray | None = None
+    ) -> Stages:
+        """Place the subjects whose measurements were pooled into sums and weights.
+
+        Their groups in the population, such as controls, are given where they are known.
+        """
+
+    def errors(self, placed: Any) -> Array:
+        """Standard errors of speed, shift at time 0 and first score, (n_subjects, 3)."""
+
+    def is_outside(self, placed: Any, errors: Array) -> BoolArray:
+        """Where a stage should not be relied upon, (n_subjects,)."""
+
+
+@dataclass(frozen=True)
+class PublishedStages(Stages):
+    """Most probable speeds and shifts, in internal units, and the objective behind them."""
+
+    problem: StageProblem
 
 
 @dataclass(frozen=True)
@@ -46,18 +64,23 @@ class PublishedStager:
         What the EM found.
     priors : Priors
         Of speeds and shifts.
+    known_scores : (n,)
+        Of the training visits.
     """
 
     parameters: Parameters
     priors: Priors
+    known_scores: Array
 
     @property
     def trajectories(self) -> Curves:
         """The curves of the EM."""
         return self.parameters.trajectories
 
-    def place(self, timeline: Timeline, sums: Array, weights: Array) -> Stages:
-        """Most probable speeds and shifts."""
+    def place(
+        self, timeline: Timeline, sums: Array, weights: Array, groups: IntArray | None = None
+    ) -> PublishedStages:
+        """Most probable speeds and shifts; groups do not matter."""
         problem = StageProblem(
             PooledMeans.from_sums(sums, weights),
             timeline,
@@ -66,7 +89,27 @@ class PublishedStager:
             self.priors.speed,
             self.priors.shift,
         )
-        return Stages(timeline, *find_stages(problem, self.parameters.shifts))
+        found = find_stages(problem, self.parameters.shifts)
+        return PublishedStages(timeline, *found, problem)
+
+    def errors(self, placed: PublishedStages) -> Array:
+        """By the curvature of the objective: as small as if vertices were independent."""
+        timeline, speeds = placed.timeline, placed.speeds
+        _, curvature = placed.problem.gradient(speeds, placed.shifts)
+        covariance = np.linalg.inv(curvature)
+        zeros, ones = np.zeros_like(speeds), np.ones_like(speeds)
+        origin, first = -timeline.centres / timeline.unit, timeline.times[timeline.starts]
+        found = []
+        for by_speed, by_shift in ((ones, zeros), (origin, ones), (first, ones)):
+            lever = np.stack([by_speed * speeds, by_shift], axis=1)
+            found.append(np.sqrt(np.einsum("ia,iab,ib->i", lever, covariance, lever)))
+        return np.stack(found, axis=1)
+
+    def is_outside(self, placed: PublishedStages, errors: Array) -> BoolArray:
+        """Beyond the training scores, or where curves are too flat to tell."""
+        scores = placed.timeline.scores(placed.speeds, placed.shifts)[placed.timeline.starts]
+        beyond = (scores < self.known_scores.min()) | (scores > self.known_scores.max())
+        return np.asarray(beyond | (errors[:, 2] > np.std(self.known_scores)))
 
 
 @dataclass(frozen=True)
@@ -75,6 +118,16 @@ class TimeStager:
 
     trajectories: Curves
 
-    def place(self, timeline: Timeline, sums: Array, weights: Array) -> Stages:
+    def place(
+        self, timeline: Timeline, sums: Array, weights: Array, groups: IntArray | None = None
+    ) -> Stages:
         """Speed 1, and the shift that makes the score the time."""
         return Stages(timeline, np.ones(timeline.n_subjects), timeline.centres / timeline.unit)
+
+    def errors(self, placed: Stages) -> Array:
+        """None: nothing is estimated."""
+        return np.zeros((placed.timeline.n_subjects, 3))
+
+    def is_outside(self, placed: Stages, errors: Array) -> BoolArray:
+        """Nowhere."""
+        return np.zeros(placed.timeline.n_subjects, dtype=bool)

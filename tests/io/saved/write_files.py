@@ -42,6 +42,7 @@ def main():
     write_model("", *surface_model())
     write_model("-atlas", *atlas_model())
     write_model("-volume", *volume_model())
+    write_model("-alike", *published_model())
     write_unfinished_fit()
 
 
@@ -97,6 +98,12 @@ def volume_model():
     return model, with_values(cohort, values)
 
 
+def published_model():
+    """The published estimates, in the published unit."""
+    space = bd.Regions("line", [f"r{i}" for i in range(40)], [[i, i + 1] for i in range(39)])
+    return bd.DIVE(2, people="alike", scale="controls", random_state=0), study(space)
+
+
 def study(space):
     """24 subjects with three visits, and a table with numbers, text and holes."""
     cohort = bd.simulate_cohort(
@@ -130,13 +137,13 @@ def with_values(cohort, values, table=None):
 
 def write_model(name, model, cohort):
     path = unused(f"format-{MODEL_FORMAT}{name}.dive")
+    if path is None:
+        return
     model.fit(cohort).save(path)
     new = cohort.select(subjects=cohort.subject_ids[::4])
     early, late = new.first_visits(2), new.later_visits(2)
     expected = {f"fitted.{name}": getattr(model, name) for name in ATTRIBUTES}
     expected |= curves("trajectories", model.trajectories_)
-    if model.staging:
-        expected |= curves("stage_trajectories", model.stage_trajectories_)
     expected |= {f"stage.{name}": column for name, column in model.stage(new).items()}
     expected["predicted"], expected["predicted_sd"] = model.predict(
         late, history=early, return_std=True
@@ -150,6 +157,8 @@ def write_model(name, model, cohort):
 
 def write_unfinished_fit():
     path = unused(f"format-{CHECKPOINT_FORMAT}.checkpoint")
+    if path is None:
+        return
     cohort = study(
         bd.Regions("line", [f"r{i}" for i in range(40)], [[i, i + 1] for i in range(39)])
     )
@@ -164,9 +173,11 @@ def write_unfinished_fit():
 
 
 def unused(name):
+    """Return the path of a new file, or None: what is there already is kept for ever."""
     path = FOLDER / name
     if path.exists():
-        raise SystemExit(f"{path} is there already and is kept for ever.")
+        print(f"{name} is there already and is kept for ever.")
+        return None
     return path
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
 from braindive.arrays import Array, BoolArray, IntArray
+from braindive.dive.priors import Normal
 
 # Points at which the onset of a curve that has no formula for it is looked for: a thousandth of
 # the range of the scores is far finer than anyone's score is known.
@@ -61,6 +62,20 @@ class Curves(ABC):
     def jacobian(self, scores: Array) -> Array:
         """Derivatives with respect to the parameters: (n,) to (n, n_clusters, n_parameters)."""
 
+    def at_points(self, scores: Array) -> AtPoints:
+        """Values at several scores of every visit, (n_visits, n_points), with derivatives.
+
+        A shape whose values and derivatives share work may have a cheaper way.
+        """
+        n_visits, n_points = scores.shape
+        shape, flat = (n_visits, n_points, len(self)), scores.ravel()
+        jacobian = self.jacobian(flat).reshape(*shape, -1)
+        return CurvesAtPoints(
+            self.evaluate(flat).reshape(shape).swapaxes(1, 2),
+            self.slope(flat).reshape(shape).swapaxes(1, 2),
+            np.ascontiguousarray(jacobian.transpose(3, 0, 2, 1)),
+        )
+
     @abstractmethod
     def rescored(self, centre: float, spread: float) -> Self:
         """Return the same curves over the score (s - centre) / spread."""
@@ -89,6 +104,46 @@ class Curves(ABC):
             Where the parameters may lie.
         """
 
+    @classmethod
+    def has_amplitude(cls) -> bool:
+        """Whether the first parameter is the change from one plateau to the other."""
+        return False
+
+    def weak_prior(
+        self, centre: float, spread: float, values: Array, change: float, logarithmic: BoolArray
+    ) -> Normal:
+        """Prior of the parameters in units of the data, for what the data do not tell.
+
+        Here ten times as wide as any change that was seen, around 0.
+
+        Parameters
+        ----------
+        centre, spread : float
+            Of the scores.
+        values : (n_clusters,)
+            Mean of each cluster.
+        change : float
+            About the largest change that the data show.
+        logarithmic : (n_parameters,) bool
+            Parameters whose logarithm the prior is of.
+
+        Returns
+        -------
+        Normal
+            Arrays of shape (n_clusters, n_parameters).
+        """
+        shape = (len(self), self.n_parameters())
+        middle = np.where(logarithmic, -np.log(spread), 0.0)
+        wide = np.where(logarithmic, 2.0, 10 * max(change, abs(centre) + spread))
+        return Normal(np.broadcast_to(middle, shape), np.broadcast_to(wide, shape))
+
+    def reached(self, scores: Array) -> BoolArray:
+        """Whether anybody has reached the early and the late plateau, (n_clusters, 2).
+
+        Curves without plateaus know nothing beyond the scores that were seen, and claim nothing.
+        """
+        return np.ones((len(self), 2), dtype=bool)
+
     def canonical(self) -> Self:
         """Return the same curves by that one of several equal sets of parameters that is shown."""
         return self
@@ -112,6 +167,51 @@ class Curves(ABC):
         way = (values - values[0]) * np.sign(values[-1] - values[0])
         # A little less than half, so that rounding does not order curves that are half-way at once.
         return np.asarray(grid[np.argmax(way >= (0.5 - 1e-9) * way[-1], axis=0)])
+
+
+class AtPoints(Protocol):
+    """Curves at several scores of every visit, which carry gradients back to parameters."""
+
+    @property
+    def values(self) -> Array:
+        """Of the curves, (n_visits, n_clusters, n_points)."""
+
+    def pull_back(self, by_values: Array) -> tuple[Array, Array]:
+        """From a gradient by the values to those by parameters and scores (the chain rule).
+
+        Parameters
+        ----------
+        by_values : (n_visits, n_clusters, n_points)
+
+        Returns
+        -------
+        by_parameters : (n_visits, n_clusters, n_parameters)
+            Summed over the points.
+        by_scores : (n_visits, n_points)
+            Summed over the clusters.
+        """
+
+
+@dataclass(frozen=True)
+class CurvesAtPoints:
+    """`AtPoints` of any shape.
+
+    Parameters
+    ----------
+    values, slope : (n_visits, n_clusters, n_points)
+        Of the curves.
+    jacobian : (n_parameters, n_visits, n_clusters, n_points)
+        Derivatives by the parameters.
+    """
+
+    values: Array
+    slope: Array
+    jacobian: Array
+
+    def pull_back(self, by_values: Array) -> tuple[Array, Array]:
+        """From a gradient by the values to those by parameters and scores."""
+        by_parameters = np.einsum("nkq,pnkq->nkp", by_values, self.jacobian)
+        return by_parameters, np.einsum("nkq,nkq->nq", by_values, self.slope)
 
 
 _Shape = TypeVar("_Shape", bound=Curves)

@@ -7,13 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from braindive.arrays import Array
+from braindive.arrays import Array, BoolArray
 from braindive.dive.curves.protocol import Bounds, Curves
+from braindive.dive.priors import Normal
 
 # In units of the spread of the scores: from nearly linear to nearly a step, with midpoints up to
 # so far from the mean score that a curve is flat over the data.
 _STEEPNESS = (0.1, 100.0)
 _FURTHEST_MIDPOINT = 6
+# Usual steepness in units of the spread of the scores: a curve takes about that spread for most of
+# its change. A choice.
+_USUAL_STEEPNESS = 4.0
+# Share of the change within which a plateau counts as reached; a choice.
+_NEAR_PLATEAU = 0.1
 # Steepnesses and midpoints of the grid on which a start is looked for.
 _GRID = (14, 41)
 
@@ -60,6 +66,16 @@ class Trajectories(Curves):
         away = np.asarray(scores, dtype=float)[:, None] - self.midpoint
         return np.stack([g, bend * away, -bend * self.steepness, np.ones_like(g)], axis=2)
 
+    def at_points(self, scores: Array) -> SigmoidsAtPoints:
+        """Values at several scores of every visit; derivatives come of the same exponentials."""
+        a, b, c, d = (x[:, None] for x in self.to_array().T)
+        rise = b * scores[:, None]
+        rise -= b * c
+        expit(rise, out=rise)
+        values = a * rise
+        values += d
+        return SigmoidsAtPoints(values, rise, scores, self)
+
     def canonical(self) -> Trajectories:
         """Return the same curves with positive steepness: (a, b, c, d) = (-a, -b, c, d + a)."""
         flip = self.steepness < 0
@@ -84,6 +100,30 @@ class Trajectories(Curves):
         return Trajectories(
             scale * self.amplitude, self.steepness, self.midpoint, offset + scale * self.baseline
         )
+
+    @classmethod
+    def has_amplitude(cls) -> bool:
+        """Yes: a is the change from one plateau to the other."""
+        return True
+
+    def weak_prior(
+        self, centre: float, spread: float, values: Array, change: float, logarithmic: BoolArray
+    ) -> Normal:
+        """Prior of a, log b, c and d; a's own is the t distribution of all clusters' changes.
+
+        Midpoints lie within a few spreads of the scores, and curves take about one spread to
+        change, give or take a factor of e; a choice.
+        """
+        steepness = np.log(_USUAL_STEEPNESS / spread)
+        return Normal(
+            np.column_stack([np.tile([0.0, steepness, centre], (len(self), 1)), values]),
+            np.tile([np.inf, 1.0, 3 * spread, 2 * change], (len(self), 1)),
+        )
+
+    def reached(self, scores: Array) -> BoolArray:
+        """Whether anybody has gone through less than a tenth, or more than nine, of the change."""
+        first, last = self._rise(np.array([np.min(scores), np.max(scores)]))
+        return np.stack([first <= _NEAR_PLATEAU, last >= 1 - _NEAR_PLATEAU], axis=1)
 
     def change(self, scores: Array) -> Array:
         """From the one plateau to the other: the amplitude, whatever scores were seen."""
@@ -130,3 +170,36 @@ class Trajectories(Curves):
         away = np.asarray(scores, dtype=float)[:, None] - self.midpoint
         away *= self.steepness
         return np.asarray(expit(away, out=away))
+
+
+@dataclass(frozen=True)
+class SigmoidsAtPoints:
+    """`AtPoints` whose derivatives are made when they are needed.
+
+    Parameters
+    ----------
+    values, rise : (n_visits, n_clusters, n_points)
+        Of the curves, and how much of the change is done.
+    scores : (n_visits, n_points)
+        Where.
+    curves : Trajectories
+        Which.
+    """
+
+    values: Array
+    rise: Array
+    scores: Array
+    curves: Trajectories
+
+    def pull_back(self, by_values: Array) -> tuple[Array, Array]:
+        """From a gradient by the values to those by a, b, c, d and by the scores."""
+        a, b, c, _ = self.curves.to_array().T
+        by_rise = by_values * self.rise
+        by_amplitude = by_rise.sum(axis=2)
+        # a g (1 - g), by which the values change with b (s - c)
+        by_rise -= by_rise * self.rise
+        by_rise *= a[:, None]
+        total = by_rise.sum(axis=2)
+        away = np.einsum("nkq,nq->nk", by_rise, self.scores) - c * total
+        by_parameters = [by_amplitude, away, -b * total, by_values.sum(axis=2)]
+        return np.stack(by_parameters, axis=2), np.einsum("nkq,k->nq", by_rise, b)

@@ -43,7 +43,7 @@ function makeCurves(onScore, onCluster) {
   const high = Math.max(...clusters.map((cluster) => Math.max(...cluster.values)));
   const room = 0.06 * (high - low) || 1;
   const { x, y } = frame(svg, box, [range.low, range.high], [low - room, high + room],
-    "Disease score", "Expected value");
+    report.scoreName, "Expected value");
   const inside = (score) => Math.min(Math.max(score, range.low), range.high);
   const people = element(svg, "g", { class: "people" });
   report.people.at.forEach((scores) => {

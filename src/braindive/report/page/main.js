@@ -12,12 +12,22 @@ function choose(change) {
   state.score = Math.min(Math.max(state.score, range.low), range.high);
   slider.value = String(state.score);
   byId("score-shown").textContent = show(state.score);
-  slider.setAttribute("aria-valuetext", show(state.score));
+  byId("score-words").textContent = tell(state.score);
+  slider.setAttribute("aria-valuetext", tell(state.score) || show(state.score));
   if (brain && ("score" in change || "mode" in change || "point" in change)) brain.show(state);
   curves.show(state);
   if (people && "person" in change) people.show(state);
   showAreas();
   showChoices();
+}
+
+// A score in years, in words; nothing where its unit is another.
+function tell(score) {
+  if (!report.scoreInYears) return "";
+  const years = Math.abs(score).toFixed(1);
+  if (years === "0.0") return "the earliest area is half-way";
+  const when = score < 0 ? "before" : "after";
+  return `${years} ${years === "1.0" ? "year" : "years"} ${when} the earliest area is half-way`;
 }
 
 function showAreas() {

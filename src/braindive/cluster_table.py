@@ -1,0 +1,58 @@
+"""What there is to say about each cluster: the table that printers, files and pages use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from braindive.arrays import Array
+from braindive.dive.curves import Curves
+from braindive.results import Internal
+from braindive.staging.marginal_stager import MarginalStager
+
+# Standard errors on either side of an estimate within which the truth lies in 95 % of cases.
+_WIDTH = 1.96
+
+
+def change_errors(internal: Internal, marginal: MarginalStager | None) -> Array:
+    """Standard error of each cluster's change in units of the values; NaN where it is not known."""
+    curves = internal.parameters.trajectories
+    if marginal is None or not curves.has_amplitude():
+        return np.full(len(curves), np.nan)
+    variances = np.diag(marginal.curve_uncertainty.covariance)
+    own = variances[: curves.to_array().size : curves.n_parameters()]
+    return np.asarray(internal.scale.value_errors(np.sqrt(own)))
+
+
+def cluster_table(
+    names: list[str], curves: Curves, scores: Array, sizes: Array, noise: Array, errors: Array
+) -> pd.DataFrame:
+    """One row for each cluster, from the earliest to the latest; see `DIVE.summary`.
+
+    Parameters
+    ----------
+    names : list of str
+        What the clusters are called.
+    curves : Curves
+        In the user's units.
+    scores : (n_visits,)
+        That were seen.
+    sizes, noise, errors : (n_clusters,)
+        Vertices, noise of a vertex, and standard errors of the changes.
+    """
+    reached, change = curves.reached(scores), curves.change(scores)
+    columns: dict[str, Any] = {
+        "name": names,
+        "vertices": sizes,
+        **{name: getattr(curves, name) for name in curves.names()},
+        "noise": noise,
+        "onset": curves.onset(scores),
+        "change": change,
+        "change_low": change - _WIDTH * errors,
+        "change_high": change + _WIDTH * errors,
+        "early_plateau_reached": reached[:, 0],
+        "late_plateau_reached": reached[:, 1],
+    }
+    return pd.DataFrame(columns, index=pd.RangeIndex(1, len(curves) + 1, name="cluster"))

@@ -1,0 +1,123 @@
+"""Who is in a simulated cohort: speeds, shifts, controls and carriers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from braindive.arrays import Array, BoolArray
+from braindive.errors import ParameterError
+from braindive.simulation.cognition import draw_carriers
+
+# Shape of the Gamma distribution of the speeds: their standard deviation is 0.4 of their mean, as
+# in the basic setting of the DIVE paper.
+_SPEED_SHAPE = 6.25
+
+
+@dataclass(frozen=True)
+class People:
+    """Subjects of a simulated cohort; all arrays are (n_subjects,).
+
+    Attributes
+    ----------
+    speeds, shifts : float
+        Score per year, and score at the first visit.
+    controls : bool
+        Who is marked as a control.
+    mislabelled : bool
+        Who is marked as a control but progresses like the others.
+    carriers : bool or None
+        Who carries the risk gene.
+    """
+
+    speeds: Array
+    shifts: Array
+    controls: BoolArray
+    mislabelled: BoolArray
+    carriers: BoolArray | None
+
+
+def draw_people(
+    n_subjects: int,
+    random: np.random.Generator,
+    *,
+    mean_speed: float,
+    mean_shift: float,
+    shift_sd: float,
+    control_share: float,
+    controls_shift: tuple[float, float] | None,
+    controls_speed: float | None,
+    mislabelled: float,
+    group_effect: float | None,
+) -> People:
+    """Draw speeds and shifts, and say who is a control; the words are `simulate_cohort`'s.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from braindive.simulation.people import draw_people
+    >>> people = draw_people(
+    ...     10, np.random.default_rng(0), mean_speed=1, mean_shift=2, shift_sd=9, control_share=0.3,
+    ...     controls_shift=(-22, 3), controls_speed=0.3, mislabelled=0, group_effect=None,
+    ... )
+    >>> people.controls.sum(), bool(people.shifts[people.controls].max() < -10)
+    (np.int64(3), True)
+    """
+    _check_controls(control_share, controls_shift, controls_speed, mislabelled)
+    n_controls = int(np.ceil(min(1.0, control_share) * n_subjects))
+    n_genuine = n_controls - round(mislabelled * n_controls)
+
+    speeds = random.gamma(_SPEED_SHAPE, mean_speed / _SPEED_SHAPE, n_subjects)
+    shifts = random.normal(mean_shift, shift_sd, n_subjects)
+    spreads = np.full(n_subjects, float(shift_sd))
+    if controls_shift is not None:
+        mean, sd = controls_shift
+        shifts[:n_genuine] = random.normal(mean, sd, n_genuine)
+        spreads[:n_genuine] = sd
+    carriers = None
+    if group_effect is not None:
+        carriers = draw_carriers(n_subjects, random)
+        shifts = shifts + group_effect * spreads * carriers
+    # Controls that have a distribution of their own come first; otherwise the earliest are chosen.
+    places = np.arange(n_subjects)
+    order = places if controls_shift is not None else np.argsort(np.argsort(shifts))
+    genuine = order < n_genuine
+    if controls_speed is not None:
+        speeds[genuine] = random.gamma(_SPEED_SHAPE, controls_speed / _SPEED_SHAPE, n_genuine)
+    if group_effect is not None:
+        sd_of_log_speed = _SPEED_SHAPE**-0.5
+        speeds = speeds * np.exp(group_effect * sd_of_log_speed * carriers)
+
+    wrong = np.zeros(n_subjects, dtype=bool)
+    if n_controls > n_genuine:
+        wrong[random.choice(places[~genuine], n_controls - n_genuine, replace=False)] = True
+    return People(speeds, shifts, genuine | wrong, wrong, carriers)
+
+
+def _check_controls(
+    control_share: float,
+    controls_shift: tuple[float, float] | None,
+    controls_speed: float | None,
+    mislabelled: float,
+) -> None:
+    if not 0 <= mislabelled <= 1:
+        raise ParameterError(f"mislabelled is a share of the controls, 0 to 1; got {mislabelled}.")
+    if controls_shift is not None and (np.shape(controls_shift) != (2,) or controls_shift[1] < 0):
+        raise ParameterError(
+            "controls_shift must be the mean and the standard deviation of the controls' shifts; "
+            f"got {controls_shift!r}."
+        )
+    if controls_speed is not None and controls_speed < 0:
+        raise ParameterError(
+            f"controls_speed is a mean of Gamma-distributed speeds, at least 0; got "
+            f"{controls_speed}."
+        )
+    about_controls = {
+        "controls_shift": controls_shift is not None,
+        "controls_speed": controls_speed is not None,
+        "mislabelled": mislabelled > 0,
+    }
+    for name, given in about_controls.items():
+        if given and control_share <= 0:
+            raise ParameterError(f"{name} is about controls: it needs a control_share above 0.")

@@ -1,0 +1,193 @@
+"""The parameters of the marginal model as one vector of numbers that may take any value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from braindive.arrays import Array, BoolArray, IntArray
+from braindive.dive.curves import Bounds, Curves
+from braindive.staging.covariance import CorrelatedStageProblem, Covariance
+from braindive.staging.likelihood import Evaluation
+from braindive.staging.matrices import Roots
+from braindive.staging.population import Population, StagePrior
+
+# Clusters up to which E and B are climbed with the rest: their numbers grow with the square of
+# that of the clusters. With more, as in atlases, they are updated by the EM. A choice.
+_MOST_CLUSTERS = 30
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How curves, E, B and the population become a vector, and back.
+
+    Curves' parameters that are bounded from below by something positive are packed as logarithms,
+    spreads as logarithms, and E and B in units of those from which a fit begins (`matrices`).
+    What fixes the score's origin and unit is not packed: the last group's mean shift is 0 and its
+    mean speed 1, or without follow-up, where nobody's speed can be known, its spread is 1.
+
+    Parameters
+    ----------
+    curve : type of Curves
+        Shape of the trajectories.
+    logarithmic : (n_parameters,) bool
+        Which of a curve's parameters are packed as logarithms.
+    n_clusters, n_groups : int
+        Sizes.
+    has_follow_up : bool
+        Whether anybody was seen more than once.
+    speeds_vary : bool
+        Whether people differ in speed.
+    within, between : Roots or None
+        How E and B are packed; None where they are not.
+    """
+
+    curve: type[Curves]
+    logarithmic: BoolArray
+    n_clusters: int
+    n_groups: int
+    has_follow_up: bool
+    speeds_vary: bool
+    within: Roots | None
+    between: Roots | None
+
+    @classmethod
+    def of(
+        cls, problem: CorrelatedStageProblem, bounds: Bounds, speeds_vary: bool = True
+    ) -> Packing:
+        """Return the packing of a problem's parameters."""
+        curve, follow_up = type(problem.trajectories), problem.timeline.has_follow_up
+        climbed = len(problem.noise) <= _MOST_CLUSTERS
+        lows = [bounds.limits.get(name, (-np.inf, np.inf))[0] for name in curve.names()]
+        return cls(
+            curve,
+            np.array(lows) > 0,
+            len(problem.noise),
+            problem.prior.population.n_groups,
+            follow_up,
+            speeds_vary and follow_up,
+            Roots.of(problem.covariance.within) if climbed else None,
+            Roots.of(problem.covariance.between) if climbed and follow_up else None,
+        )
+
+    @property
+    def n_curves(self) -> int:
+        """Numbers in the vector that belong to the curves: the first ones."""
+        return self.n_clusters * self.curve.n_parameters()
+
+    @property
+    def sizes(self) -> list[int]:
+        """Lengths of the parts: curves, E, B, and the population's four."""
+        others = self.n_groups - 1
+        return [
+            self.n_curves,
+            0 if self.within is None else self.within.n_numbers,
+            0 if self.between is None else self.between.n_numbers,
+            others,
+            self.n_groups if self.has_follow_up else others,
+            others if self.speeds_vary else 0,
+            self.n_groups if self.speeds_vary else 0,
+        ]
+
+    def of_stages(self) -> IntArray:
+        """Which numbers stages depend on directly: all but those of E and B."""
+        ends = np.cumsum(self.sizes)
+        return np.r_[: ends[0], ends[2] : ends[-1]]
+
+    def parts(self, vector: Array) -> list[Array]:
+        """Split a vector, or the last axis of an array of them, into its parts."""
+        ends = np.cumsum(self.sizes)
+        return [vector[..., end - size : end] for size, end in zip(self.sizes, ends, strict=True)]
+
+    def pack_curves(self, curves: Curves) -> Array:
+        """Parameters of the curves, (n_clusters, n_parameters)."""
+        array = curves.to_array()
+        array[:, self.logarithmic] = np.log(array[:, self.logarithmic])
+        return array
+
+    def pack(self, problem: CorrelatedStageProblem) -> Array:
+        """Return the parameters of a problem as a vector."""
+        people, covariance = problem.prior.population, problem.covariance
+        parts = [self.pack_curves(problem.trajectories).ravel()]
+        if self.within is not None:
+            parts.append(self.within.pack(covariance.within))
+        if self.between is not None:
+            parts.append(self.between.pack(covariance.between))
+        parts.append(people.shift_means[:-1])
+        parts.append(np.log(people.shift_sds)[: self.n_groups - (not self.has_follow_up)])
+        if self.speeds_vary:
+            parts += [people.log_speed_means[:-1], np.log(people.log_speed_sds)]
+        return np.concatenate(parts)
+
+    def unpack_curves(self, numbers: Array) -> Curves:
+        """Undo `pack_curves`."""
+        array = numbers.reshape(self.n_clusters, -1).copy()
+        array[:, self.logarithmic] = np.exp(array[:, self.logarithmic])
+        return self.curve.from_array(array)
+
+    def unpack(self, vector: Array, problem: CorrelatedStageProblem) -> CorrelatedStageProblem:
+        """Return the problem with the parameters of a vector."""
+        curves, within, between, means, spreads, log_speeds, speed_spreads = self.parts(vector)
+        old, people = problem.covariance, problem.prior.population
+        e = old.within if self.within is None else self.within.unpack(within)
+        b = old.between if self.between is None else self.between.unpack(between)
+        shift_sds = np.exp(spreads) if self.has_follow_up else np.append(np.exp(spreads), 1.0)
+        speed_means, speed_sds = people.log_speed_means, people.log_speed_sds
+        if self.speeds_vary:
+            speed_sds = np.exp(speed_spreads)
+            speed_means = np.append(log_speeds, -0.5 * speed_sds[-1] ** 2)
+        return replace(
+            problem,
+            trajectories=self.unpack_curves(curves),
+            covariance=Covariance(e, b, old.weights),
+            prior=StagePrior(
+                Population(np.append(means, 0.0), shift_sds, speed_means, speed_sds, people.shares),
+                problem.prior.groups,
+            ),
+        )
+
+    def gradients(self, vector: Array, problem: CorrelatedStageProblem, at: Evaluation) -> Array:
+        """Gradient of each subject's log-likelihood by the vector, (n_subjects, n_numbers)."""
+        n_subjects = len(at.log_likelihoods)
+        by_curves = at.by_curves.copy()
+        by_curves[..., self.logarithmic] *= problem.trajectories.to_array()[:, self.logarithmic]
+        _, within, between, *_ = self.parts(vector)
+        parts = [by_curves.reshape(n_subjects, -1)]
+        if self.within is not None:
+            parts.append(self.within.gradients(at.by_within, within))
+        if self.between is not None:
+            parts.append(self.between.gradients(at.by_between, between))
+        parts += self._population_gradients(problem, at)
+        return np.concatenate(parts, axis=1)
+
+    def parameter_jacobian(self, problem: CorrelatedStageProblem) -> Array:
+        """Derivatives of what stages depend on by the vector, (n_parameters, n_numbers).
+
+        Parameters are those of the curves, then every group's mean of the shift, its log-sd, the
+        mean of the log speed and its log-sd.
+        """
+        people, n_groups = problem.prior.population, self.n_groups
+        ends = np.concatenate([[0], np.cumsum(self.sizes)])
+        found = np.zeros((self.n_curves + 4 * n_groups, ends[-1]))
+        lever = np.where(self.logarithmic, problem.trajectories.to_array(), 1.0)
+        found[: self.n_curves, : self.n_curves] = np.diag(lever.ravel())
+        for part in range(4):
+            for group in range(self.sizes[3 + part]):
+                found[self.n_curves + part * n_groups + group, ends[3 + part] + group] = 1.0
+        if self.speeds_vary:
+            last = self.n_curves + 3 * n_groups - 1
+            found[last, ends[7] - 1] = -(people.log_speed_sds[-1] ** 2)
+        return found
+
+    def _population_gradients(self, problem: CorrelatedStageProblem, at: Evaluation) -> list[Array]:
+        """Each subject's gradient by its own group's parameters, 0 by the others'."""
+        people, groups = problem.prior.population, problem.prior.groups
+        member = (groups[:, None] == np.arange(self.n_groups)).astype(float)
+        by_mean, by_spread, by_speed, by_speed_spread = (
+            member * column[:, None] for column in at.by_population.T
+        )
+        # The last group's mean of the log speed moves with its spread: the mean speed is 1.
+        by_speed_spread[:, -1] -= people.log_speed_sds[-1] ** 2 * by_speed[:, -1]
+        parts = [by_mean[:, :-1], by_spread if self.has_follow_up else by_spread[:, :-1]]
+        return parts + ([by_speed[:, :-1], by_speed_spread] if self.speeds_vary else [])

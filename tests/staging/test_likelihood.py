@@ -1,0 +1,119 @@
+"""The marginal likelihood against dense integration, and its gradient against differences."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from people_who_differ import SUBJECTS, draw, fit, make_problem
+from scipy.stats import multivariate_normal
+
+from braindive.dive.stages import find_stages
+from braindive.staging.likelihood import FINE, Points, evaluate, integrate
+from braindive.staging.packing import Packing
+
+
+def lay(problem):
+    speeds, shifts = find_stages(problem, np.array([-4.0, 4.0]))
+    covariance = np.linalg.inv(problem.gradient(speeds, shifts)[1])
+    mean = np.stack([np.log(speeds), shifts], axis=1)
+    points = Points.around(problem.prior, mean, covariance, FINE)
+    # Once more around what was found, as a fit does.
+    return evaluate(problem, points).posterior.lay_points(problem.prior, FINE)
+
+
+def dense_log_likelihoods(problem):
+    """Sums over a fine grid of stages, with every subject's whole covariance written out."""
+    people, weights = problem.prior.population, problem.pooled.weights
+    log_speeds, shifts = np.linspace(-2.6, 1.6, 61), np.linspace(-9, 9, 361)
+    cell = (log_speeds[1] - log_speeds[0]) * (shifts[1] - shifts[0])
+    found = []
+    for i in range(3):
+        rows = np.flatnonzero(i == SUBJECTS)
+        dense = np.kron(np.ones((len(rows), len(rows))), problem.covariance.between)
+        for j, row in enumerate(rows):
+            fewer = problem.noise**2 * (1 / np.maximum(weights[row], 1e-6) - 1 / 40.0)
+            block = slice(2 * j, 2 * j + 2)
+            dense[block, block] += problem.covariance.within + np.diag(fewer)
+        grid = np.stack(np.meshgrid(log_speeds, shifts, indexing="ij")).reshape(2, -1)
+        scores = np.exp(grid[0])[:, None] * problem.timeline.times[rows] + grid[1][:, None]
+        curves = problem.trajectories.evaluate(scores.ravel()).reshape(*scores.shape, 2)
+        residuals = (problem.pooled.means[rows] - curves).reshape(len(scores), -1)
+        density = multivariate_normal(np.zeros(len(dense)), dense).logpdf(residuals)
+        group = problem.prior.groups[i]
+        for column, (mean, sd) in enumerate(
+            [
+                (people.log_speed_means[group], people.log_speed_sds[group]),
+                (people.shift_means[group], people.shift_sds[group]),
+            ]
+        ):
+            density += multivariate_normal(mean, sd**2).logpdf(grid[column])
+        found.append(np.log(np.sum(np.exp(density - density.max())) * cell) + density.max())
+    return np.array(found)
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_likelihood_agrees_with_dense_integration(rng, gaps):
+    problem = make_problem(rng, gaps=gaps)
+    found = evaluate(problem, lay(problem)).log_likelihoods
+    np.testing.assert_allclose(found, dense_log_likelihoods(problem), atol=0.02)
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_gradient_is_the_derivative_of_the_likelihood_at_the_same_points(rng, gaps):
+    problem = make_problem(rng, gaps=gaps)
+    packing = Packing.of(problem, type(problem.trajectories).bounds(np.array([-2.0, 2.0])))
+    vector, points = packing.pack(problem), lay(problem)
+    problem = packing.unpack(vector, problem)  # the last group's mean speed is 1
+    found = packing.gradients(vector, problem, evaluate(problem, points))
+    for number in range(len(vector)):
+        ends = []
+        for step in (1e-5, -1e-5):
+            moved = vector.copy()
+            moved[number] += step
+            ends.append(evaluate(packing.unpack(moved, problem), points).log_likelihoods)
+        numeric = (ends[0] - ends[1]) / 2e-5
+        np.testing.assert_allclose(found[:, number], numeric, rtol=1e-5, atol=1e-6)
+
+
+def test_packing_and_unpacking_give_the_same_parameters(rng):
+    problem = make_problem(rng)
+    packing = Packing.of(problem, type(problem.trajectories).bounds(np.array([-2.0, 2.0])))
+    once = packing.unpack(packing.pack(problem), problem)
+    np.testing.assert_allclose(once.covariance.within, problem.covariance.within)
+    np.testing.assert_allclose(once.covariance.between, problem.covariance.between)
+    np.testing.assert_allclose(once.trajectories.to_array(), problem.trajectories.to_array())
+    people = once.prior.population
+    speed = np.exp(people.log_speed_means[-1] + 0.5 * people.log_speed_sds[-1] ** 2)
+    assert speed == pytest.approx(1.0)
+    assert len(packing.pack(problem)) == sum(packing.sizes)
+
+
+def test_posterior_agrees_with_a_fine_grid(rng):
+    problem = make_problem(rng)
+    posterior = integrate(problem, *find_stages(problem, np.array([-4.0, 4.0])))
+    log_speeds, shifts = np.linspace(-3, 2, 81), np.linspace(-9, 9, 361)
+    grid = np.stack(np.meshgrid(log_speeds, shifts, indexing="ij")).reshape(2, -1)
+    at = (np.repeat(x[:, None], 3, axis=1) for x in (np.exp(grid[0]), grid[1]))
+    heights = -problem.loss(*at)
+    weights = np.exp(heights - heights.max(axis=0))
+    weights /= weights.sum(axis=0)
+    speed, shift = np.exp(grid[0]) @ weights, grid[1] @ weights
+    spread = np.sqrt((grid[1] ** 2) @ weights - shift**2)
+    found_speed, found_shift = posterior.mean()
+    np.testing.assert_allclose(found_speed, speed, atol=0.01)
+    np.testing.assert_allclose(found_shift, shift, atol=0.02 * spread.max())
+    errors = posterior.standard_errors(problem.timeline)
+    at_zero = replace(problem.timeline, centres=np.zeros(3))
+    np.testing.assert_allclose(posterior.standard_errors(at_zero)[:, 1], spread, rtol=0.03)
+    assert (errors > 0).all()
+
+
+def test_twice_as_many_points_hardly_change_the_stages():
+    drawn = draw(6, n_controls=20, n_patients=40)
+    problem = fit(drawn).climb.problem
+    modes = find_stages(problem, np.array([-20.0, 20.0]))
+    twice = (np.linspace(-4.5, 4.5, 19), np.linspace(-3.5, 3.5, 13))
+    few, many = integrate(problem, *modes), integrate(problem, *modes, twice)
+    errors = many.standard_errors(drawn.timeline)
+    for one, other, error in zip(few.mean(), many.mean(), errors.T[:2], strict=True):
+        assert np.max(np.abs(one - other) / error) < 0.1
