@@ -34,7 +34,7 @@ from braindive.staging.weak_priors import WeakPriors
 _FEW_SUBJECTS, _MANY_SUBJECTS = 300, 1000
 # Steps after which only the best start of each direction goes on, most coarse and fine steps, and
 # most steps with everybody where there are more than many. Choices.
-_SCREENING, _COARSE_STEPS, _FINE_STEPS, _LAST_STEPS = 8, 150, 300, 12
+_SCREENING, _COARSE_STEPS, _FINE_STEPS, _LAST_STEPS = 8, 150, 300, 15
 # Most searches for other modes of the subjects' stages, each followed by a climb; a choice.
 _SEARCHES = 6
 # Steps of the EM that E and B take at once, where they are not climbed. A choice.
@@ -122,8 +122,13 @@ class MarginalFit:
         return replace(self, climb=here)
 
     def _inverse(self, n_subjects: int) -> Array | None:
-        """Inverse of the Hessian for so many subjects, with whose number the curvature grows."""
+        """Inverse of the Hessian for so many subjects, with whose number the curvature grows.
+
+        None where subjects are so many that their own gradients tell it better.
+        """
         here = self.climb
+        if n_subjects > _MANY_SUBJECTS:
+            return None
         return None if here.inverse is None else here.inverse * (len(here.gradients) / n_subjects)
 
 
