@@ -73,8 +73,8 @@ TINY = Size(
     spacings=(0.33,),
     subjects=(10, 5),
     group_cohorts=(
-        {"n_subjects": 30, "n_visits": 3, "n_vertices": 30, "personal_offset": 0.0},
-        {"n_subjects": 40, "n_visits": 4, "n_vertices": 60, "personal_offset": 0.9},
+        {"n_subjects": 24, "n_visits": 4, "n_vertices": 300, "personal_offset": 0.0},
+        {"n_subjects": 30, "n_visits": 4, "n_vertices": 60, "personal_offset": 0.3},
     ),
 )
 FULL = Size(
