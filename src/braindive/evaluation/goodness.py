@@ -16,8 +16,8 @@ from braindive.dive.pooled import PooledMeans
 from braindive.errors import ParameterError
 from braindive.estimator import DIVE, timeline_of
 from braindive.staging.covariance import CorrelatedStageProblem
-from braindive.staging.marginal_fit import moment_problem
 from braindive.staging.marginal_stager import MarginalStages
+from braindive.staging.marginal_starts import moment_problem
 from braindive.staging.stagers import PublishedStages, Stages
 from braindive.values.walking import one_thread_per_product
 

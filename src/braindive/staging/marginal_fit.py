@@ -13,20 +13,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from braindive.arrays import Array, BoolArray, IntArray
-from braindive.dive.curves import Bounds, Curves
+from braindive.dive.curves import Bounds
 from braindive.dive.em import Parameters
 from braindive.dive.initial import CLEAR
 from braindive.dive.pooled import PooledMeans
-from braindive.dive.priors import Normal, Priors
+from braindive.dive.priors import Priors
 from braindive.dive.stages import find_stages, fit_stages
 from braindive.dive.starts import CLEAR_ODDS
 from braindive.dive.timeline import Timeline, evenly
-from braindive.dive.trajectories import search_trajectories
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
 from braindive.staging.likelihood import COARSE, FINE, Points, Posterior, Rule
+from braindive.staging.marginal_starts import Start, find_starts, set_out, within_prior
 from braindive.staging.optimum import EXACTLY_THERE, Climb, climb, look
 from braindive.staging.packing import Packing
-from braindive.staging.population import Population, StagePrior
 from braindive.staging.weak_priors import WeakPriors
 
 # Subjects on whom starts are compared, and then those of the fine points before all are taken:
@@ -45,17 +44,6 @@ _WORTH_CLIMBING = 0.5
 _ON_THE_WAY = 0.03
 # Fewer controls, or others, than this have no distribution of their own. A choice.
 _LEAST_GROUP = 8
-# Speeds and spreads from which a fit starts: controls at 60 % of the others' speed. Choices.
-_LOG_SPEED_MEANS, _LOG_SPEED_SD = (-0.5, -0.08), 0.4
-# Spread of the log speed where speeds do not vary: small enough to be none.
-_NO_SPREAD = 1e-3
-# Standard deviations from the mean of a prior of the user's within which a fit begins. A choice.
-_ALLOWED = 3.0
-# Least variance between people from which a fit begins, as a share of that within; a choice.
-_LEAST_BETWEEN = 0.01
-# Longest course of a disease in multiples of the change that one subject shows: keeps the start
-# finite where nobody changes. A choice.
-_LONGEST_COURSE = 30.0
 
 
 @dataclass(frozen=True)
@@ -132,15 +120,6 @@ class MarginalFit:
         return None if here.inverse is None else here.inverse * (len(here.gradients) / n_subjects)
 
 
-@dataclass(frozen=True)
-class _Start:
-    """Curves and stages to begin from."""
-
-    trajectories: Curves
-    speeds: Array
-    shifts: Array
-
-
 def groups_of(
     timeline: Timeline, controls: BoolArray | None, least: int = _LEAST_GROUP
 ) -> IntArray:
@@ -185,7 +164,7 @@ def fit_marginal(
     groups = groups_of(timeline, controls)
     speeds_vary = not priors.speed.is_fixed
     few = evenly(np.arange(timeline.n_subjects), _FEW_SUBJECTS)
-    ways = _starts(pooled, timeline, parameters, groups)
+    ways = find_starts(pooled, timeline, parameters, groups)
     outcomes = [
         _follow_best(pooled, timeline, parameters, priors, groups, few, starts, speeds_vary)
         for starts in ways
@@ -231,15 +210,15 @@ def _follow_best(
     priors: Priors,
     groups: IntArray,
     few: IntArray,
-    starts: list[_Start],
+    starts: list[Start],
     speeds_vary: bool,
 ) -> MarginalFit:
     """Climb from several starts on some of the subjects, and follow the best of them."""
     found = []
     for start in starts:
-        problem = _set_out(pooled, timeline, parameters.noise, groups, start, speeds_vary)
+        problem = set_out(pooled, timeline, parameters.noise, groups, start, speeds_vary)
         if priors.trajectory is not None:
-            problem = replace(problem, trajectories=_within(priors.trajectory, problem))
+            problem = replace(problem, trajectories=within_prior(priors.trajectory, problem))
         scores = timeline.scores(start.speeds, start.shifts)
         bounds: Bounds = type(start.trajectories).bounds(scores)
         packing = Packing.of(problem, bounds, speeds_vary)
@@ -290,13 +269,6 @@ def _update_covariance(here: Climb, packing: Packing, priors: WeakPriors) -> Cli
     return here
 
 
-def _within(prior: Normal, problem: CorrelatedStageProblem) -> Curves:
-    """Curves no further from a prior of the user's than it allows: a fit begins from them."""
-    array = problem.trajectories.to_array()
-    low, high = (np.asarray(prior.mean + reach * prior.sd) for reach in (-_ALLOWED, _ALLOWED))
-    return type(problem.trajectories).from_array(np.clip(array, low, high))
-
-
 def searched_points(here: Climb, rule: Rule) -> Points:
     """Points around the best modes of all subjects, wherever they are."""
     return points_at(here.problem, *find_stages(here.problem, here.known_shifts), rule)
@@ -308,180 +280,3 @@ def points_at(problem: CorrelatedStageProblem, speeds: Array, shifts: Array, rul
     covariance = np.linalg.inv(problem.gradient(speeds, shifts)[1])
     mean = np.stack([np.log(speeds), shifts], axis=1)
     return Points.around(problem.prior, mean, covariance, rule)
-
-
-def _starts(
-    pooled: PooledMeans, timeline: Timeline, parameters: Parameters, groups: IntArray
-) -> list[list[_Start]]:
-    """Starts of each direction of the disease that is possible.
-
-    The leading component of the cluster means in units of the noise within people, which
-    persistent differences hardly spoil; and what the EM found.
-    """
-    shifts, z_value = _component_shifts(pooled, timeline)
-    if not timeline.has_follow_up:
-        # Time says nothing: controls come first, or else it is as the EM has it.
-        gap = shifts[groups == groups.max()].mean() - shifts[groups == 0].mean()
-        agree = np.corrcoef(shifts, parameters.shifts)[0, 1]
-        shifts = shifts * (np.sign(gap if groups.any() else agree) or 1.0)
-    doubtful = timeline.has_follow_up and abs(z_value) < CLEAR
-    ones, found = np.ones(timeline.n_subjects), []
-    for sign in (1.0, -1.0) if doubtful else (1.0,):
-        starts = [_search(pooled, timeline, parameters, ones, sign * shifts)]
-        same_way = float(np.corrcoef(sign * shifts, parameters.shifts)[0, 1]) >= 0
-        if same_way:
-            starts.append(_Start(parameters.trajectories, parameters.speeds, parameters.shifts))
-        else:
-            starts.append(
-                _search(pooled, timeline, parameters, parameters.speeds, -parameters.shifts)
-            )
-        found.append(starts)
-    return found
-
-
-def _search(
-    pooled: PooledMeans, timeline: Timeline, parameters: Parameters, speeds: Array, shifts: Array
-) -> _Start:
-    """Look for curves at given stages."""
-    scores = timeline.scores(speeds, shifts)
-    curve = type(parameters.trajectories)
-    return _Start(search_trajectories(curve, pooled, scores, curve.bounds(scores)), speeds, shifts)
-
-
-def _component_shifts(pooled: PooledMeans, timeline: Timeline) -> tuple[Array, float]:
-    """Leading component of the means, moving forward in time at speed 1, and how sure that is."""
-    means = _filled(pooled)
-    root = np.linalg.cholesky(within_people(means, timeline))
-    white = np.linalg.solve(root, (means - means.mean(axis=0)).T).T
-    scores = np.linalg.svd(white, full_matrices=False)[0][:, 0]
-    scores = scores / max(float(np.std(scores)), 1e-300)
-    averages = timeline.by_subject(scores) / timeline.n_visits_of_subject
-    power = float(np.sum(timeline.times**2))
-    if not power:
-        return averages, 0.0
-    within = scores - averages[timeline.subject_of_visit]
-    slope = float(within @ timeline.times) / power
-    residual = within - slope * timeline.times
-    freedom = max(len(scores) - timeline.n_subjects - 1, 1)
-    z_value = slope / (np.sqrt(residual @ residual / freedom / power) + 1e-300)
-    pace = max(abs(slope), 1.0 / _LONGEST_COURSE)
-    return (np.sign(slope) or 1.0) * averages / pace, float(z_value)
-
-
-def _filled(pooled: PooledMeans) -> Array:
-    """Cluster means, with that of all visits where a visit does not show the cluster."""
-    total = np.maximum(pooled.weights.sum(axis=0), 1e-300)
-    average = (pooled.weights * pooled.means).sum(axis=0) / total
-    return np.where(pooled.weights > 0, pooled.means, average)
-
-
-def within_people(means: Array, timeline: Timeline) -> Array:
-    """Covariance of visits around a line of each subject's own: a start for E.
-
-    Where nobody was seen often enough for that, around the common slope, or around the mean.
-    """
-    times, of_visit = timeline.times, timeline.subject_of_visit
-    counts = timeline.n_visits_of_subject
-    centred = means - (timeline.by_subject(means) / counts[:, None])[of_visit]
-    n_clusters = means.shape[1]
-    variances = means.var(axis=0)
-    # A cluster without vertices has no variance of its own.
-    floor = 1e-6 * np.diag(np.maximum(variances, variances.mean()) + 1e-300)
-    power = timeline.by_subject(times**2)
-    own_slope = (counts > 2) & (power > 0)
-    if int((counts[own_slope] - 2).sum()) >= 2 * n_clusters:
-        slopes = (
-            timeline.by_subject(times[:, None] * centred) / np.where(power > 0, power, 1)[:, None]
-        )
-        residuals = (centred - times[:, None] * slopes[of_visit])[own_slope[of_visit]]
-        return np.asarray(residuals.T @ residuals / (counts[own_slope] - 2).sum() + floor)
-    freedom = len(means) - timeline.n_subjects - 1
-    if freedom >= n_clusters:
-        slope = times @ centred / float(times @ times)
-        residuals = centred - np.outer(times, slope)
-        return np.asarray(residuals.T @ residuals / freedom + floor)
-    return np.diag(0.1 * variances) + floor
-
-
-def _set_out(
-    pooled: PooledMeans,
-    timeline: Timeline,
-    noise: Array,
-    groups: IntArray,
-    start: _Start,
-    speeds_vary: bool,
-) -> CorrelatedStageProblem:
-    """Covariances and population to begin with, and the origin and unit of the packed score."""
-    last = groups == groups.max()
-    centre = float(start.shifts[last].mean())
-    unit = float(start.speeds[last].mean() if timeline.has_follow_up else start.shifts[last].std())
-    shifts, speeds = (start.shifts - centre) / unit, start.speeds / unit
-    trajectories = start.trajectories.rescored(centre, unit)
-    own = [shifts[groups == group] for group in range(int(groups.max()) + 1)]
-    means, spreads = (np.array([float(f(each)) for each in own]) for f in (np.mean, np.std))
-    means[-1] = 0.0
-    spreads = np.maximum(spreads, 0.05 * spreads.max() + 1e-6)
-    if not timeline.has_follow_up:
-        spreads[-1] = 1.0
-    vary = speeds_vary and timeline.has_follow_up
-    log_speeds = np.array(_LOG_SPEED_MEANS[-len(own) :]) if vary else np.zeros(len(own))
-    population = Population(
-        means,
-        spreads,
-        log_speeds,
-        np.full(len(own), _LOG_SPEED_SD if vary else _NO_SPREAD),
-        np.bincount(groups) / len(groups),
-    )
-    problem = CorrelatedStageProblem(
-        pooled,
-        timeline,
-        trajectories,
-        noise,
-        StagePrior(population, groups),
-        Covariance.independent(pooled.weights.mean(axis=0), noise),
-    )
-    return replace(problem, covariance=_moments(problem, speeds, shifts))
-
-
-def _moments(problem: CorrelatedStageProblem, speeds: Array, shifts: Array) -> Covariance:
-    """E and B from the spread of visits within people, and of people's mean residuals."""
-    pooled, timeline = problem.pooled, problem.timeline
-    within = within_people(_filled(pooled), timeline) + problem.covariance.within
-    residuals = np.where(pooled.weights > 0, problem.residuals(speeds, shifts), 0.0)
-    averages = timeline.by_subject(residuals) / timeline.n_visits_of_subject[:, None]
-    between = averages.T @ averages / len(averages)
-    between = between - within * np.mean(1 / timeline.n_visits_of_subject)
-    # In units of E, B is at least a little, and in no direction negative.
-    root = np.linalg.cholesky(within)
-    values, vectors = np.linalg.eigh(np.linalg.solve(root, np.linalg.solve(root, between).T))
-    turned = root @ vectors
-    between = (turned * np.maximum(values, _LEAST_BETWEEN)) @ turned.T
-    return Covariance(within, between, problem.covariance.weights)
-
-
-def moment_problem(
-    pooled: PooledMeans,
-    timeline: Timeline,
-    trajectories: Curves,
-    noise: Array,
-    speeds: Array,
-    shifts: Array,
-) -> CorrelatedStageProblem:
-    """Return subjects at known stages, with covariances of their residuals by moments."""
-    log_speeds = np.log(speeds)
-    population = Population(
-        np.array([shifts.mean()]),
-        np.array([shifts.std() + 1e-6]),
-        np.array([log_speeds.mean()]),
-        np.array([log_speeds.std() + 1e-6]),
-        np.ones(1),
-    )
-    problem = CorrelatedStageProblem(
-        pooled,
-        timeline,
-        trajectories,
-        noise,
-        StagePrior(population, np.zeros(timeline.n_subjects, dtype=int)),
-        Covariance.independent(pooled.weights.mean(axis=0), noise),
-    )
-    return replace(problem, covariance=_moments(problem, speeds, shifts))
