@@ -40,8 +40,6 @@ _SEARCHES = 6
 _COVARIANCE_STEPS = 5
 # Gain in log-likelihood from other modes for which climbing goes on. A choice.
 _WORTH_CLIMBING = 0.5
-# Squared length of the gradient in standard errors at which a coarse climb ends. A choice.
-_ON_THE_WAY = 0.03
 # Fewer controls, or others, than this have no distribution of their own. A choice.
 _LEAST_GROUP = 8
 
@@ -246,7 +244,6 @@ def _follow_best(
             COARSE,
             _COARSE_STEPS,
             here.inverse,
-            there=_ON_THE_WAY,
         )
         if here.objective < before + _WORTH_CLIMBING:
             break

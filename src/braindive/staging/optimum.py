@@ -19,15 +19,14 @@ from braindive.staging.packing import Packing
 from braindive.staging.weak_priors import WeakPriors
 
 # Squared length of the gradient in standard errors below which the points of the integral stay,
-# and below which the optimum is found: a thirtieth of a standard error to go on from, and so little
-# that the order of sums does not matter for what is shown.
+# and below which the optimum is found for what is shown: so little that the order of sums does not
+# matter.
 _NEAR = 0.5
-THERE = 1e-3
 EXACTLY_THERE = 1e-7
 # Points that stayed are laid anew where so little is left to climb, until that leaves hardly more
 # (half a standard error, of all parameters together), for no more than so many rounds: where curves
 # begin within a wide posterior, every new set of points moves the optimum a little.
-_ON_THE_WAY, _HARDLY_MOVED, _MOST_ROUNDS = 0.03, 0.3, 6
+ON_THE_WAY, _HARDLY_MOVED, _MOST_ROUNDS = 0.03, 0.3, 6
 # What is left at most where a climb counts as finished.
 _HARDLY_LEFT = 0.1
 # Longest step in standard errors of each parameter: at the start, ever, and so short that another
@@ -145,7 +144,7 @@ def climb(
     max_iter: int = 300,
     inverse: Array | None = None,
     near: float = _NEAR,
-    there: float = THERE,
+    there: float = ON_THE_WAY,
 ) -> Climb:
     """Climb from a problem's parameters to the optimum.
 
@@ -183,7 +182,7 @@ def climb(
         decrement = float(here.gradient @ direction)
         if is_new:
             is_last = decrement < _HARDLY_MOVED or n_rounds == _MOST_ROUNDS
-        found = decrement < (there if is_last else max(there, _ON_THE_WAY))
+        found = decrement < (there if is_last else max(there, ON_THE_WAY))
         if found and is_last:
             break
         if decrement >= near or found or not frozen:
