@@ -249,10 +249,9 @@ subjects are of the same people.
 
 - *Authors' code* is model 8, which its README recommends, with the options of its `make synthAll`,
   and draws no figures; *braindive* is {calls()}.
-- The generator's diagnoses depend on the score only weakly. The published code takes the unit of
-  the score from its controls; DIVE also takes from them which way the disease runs, so where
-  controls happen to be later than patients its scores are reversed, with a warning, and
-  correlations are negative. It is therefore fitted to the same visits without diagnoses too.
+- The generator's diagnoses depend on the score only weakly, and controls happen to be later than
+  patients. The published code takes the unit of the score from its controls; DIVE learns from them
+  how controls are distributed, and is fitted to the same visits without diagnoses too.
 - *Agreement* is the mean probability given to the true cluster; scores are those of all visits.
 - *Curve error* is the root mean square difference from the mean of the true curves of a cluster's
   vertices, over the middle 90% of scores, as a share of the amplitude. The found scores are brought
