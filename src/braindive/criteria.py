@@ -44,7 +44,8 @@ def criteria_of(outcome: Outcome, scale: Scale) -> Criteria:
     """Judge a fit.
 
     The paper counts the parameters of each cluster's curve, its noise, speed and shift of each
-    subject, and the strength of the field.
+    subject, and the strength of the field; where vertices differ, there is also the covariance of
+    their own curves in each cluster, and each cluster's share of the vertices.
 
     Parameters
     ----------
@@ -58,9 +59,14 @@ def criteria_of(outcome: Outcome, scale: Scale) -> Criteria:
     if problem.fixed is not None:
         evidence = float(np.sum(problem.fixed * state.log_densities))
     else:
-        evidence = float(log_evidence(state.log_densities).sum())
+        shares = state.parameters.shares is not None
+        evidence = float(log_evidence(state.log_densities, shares=shares).sum())
     curves = state.parameters.trajectories
     n_parameters = (curves.n_parameters() + 1) * len(curves) + 1
+    if problem.vertices_differ:
+        own = curves.n_parameters()
+        n_parameters += len(curves) * own * (own + 1) // 2
+        n_parameters += 0 if state.parameters.shares is None else len(curves) - 1
     if problem.staging:
         n_parameters += 2 * problem.timeline.n_subjects
     n_measured = float(problem.measurements.counts.sum())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -26,7 +26,7 @@ from braindive.cohort.preprocessing import Preprocessing
 from braindive.criteria import criteria_of
 from braindive.dive.convergence import Monitor
 from braindive.dive.curves import Curves
-from braindive.dive.em import State, log_densities
+from braindive.dive.em import State, sweep_vertices
 from braindive.dive.field import log_evidence
 from braindive.dive.priors import Priors
 from braindive.dive.starts import Checkpoint, Outcome, fit_best
@@ -99,6 +99,11 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         estimated by the marginal model of the cluster means, which gives every person a level of
         its own, lets noise be correlated and integrates the stages out. Or whether all that
         differs is disease: the published estimates.
+    vertices : {"differ", "alike"}, default "differ"
+        Whether the vertices of a cluster have curves of their own around its trajectory, as in
+        every brain: amplitude, steepness, midpoint and baseline of a vertex are normal around
+        those of its cluster. Or whether all follow it exactly, which is the published likelihood:
+        with many people it is too sure of every label.
     scale : {"years", "controls"}, default "years"
         Unit of the score. In years, the mean speed of the people who are not controls is one year
         per year, and 0 is where the earliest cluster is half-way. The published scale gives the
@@ -178,6 +183,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         priors: Priors | None = None,
         preprocessing: Preprocessing | None = None,
         people: Literal["differ", "alike"] = "differ",
+        vertices: Literal["differ", "alike"] = "differ",
         scale: Literal["years", "controls"] = "years",
         personal: bool = True,
         n_jobs: int | None = None,
@@ -196,6 +202,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self.priors = priors
         self.preprocessing = preprocessing
         self.people = people
+        self.vertices = vertices
         self.scale = scale
         self.personal = personal
         self.n_jobs = n_jobs
@@ -439,12 +446,12 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         measurements, stager = self.products(cohort, client), self.stager()
         sums, weights = self.pool(measurements)
         stages = stager.place(timeline, sums, weights, self.groups(cohort, timeline))
-        curves = stager.trajectories.evaluate(timeline.scores(stages.speeds, stages.shifts))
+        scores = timeline.scores(stages.speeds, stages.shifts)
+        found = replace(self.internal_.parameters, trajectories=stager.trajectories, shares=None)
         with one_thread_per_product():
-            distances = measurements.distances(curves)
-        density = log_densities(distances, measurements.counts, self.internal_.parameters.noise)
+            swept, _ = sweep_vertices(measurements, scores, found)
         with np.errstate(divide="ignore"):
-            evidence = log_evidence(density, np.log(self.responsibilities_))
+            evidence = log_evidence(swept.log_densities, np.log(self.responsibilities_))
         per_measurement = float(evidence.sum()) / float(measurements.counts.sum())
         return float(self.internal_.scale.log_densities(per_measurement))
 
@@ -476,9 +483,10 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def restored(cls, parameters: dict[str, Any], fitted: dict[str, Any]) -> DIVE:
         """Rebuild a fitted model from the parts that `save` wrote; see `load_model`."""
-        # Files of the first format know neither: people differed in staging, and scores had the
-        # published scale.
-        model = cls(**({"people": "differ", "scale": "controls"} | parameters))
+        # Files of the first format know none of these: people differed in staging, vertices did
+        # not, and scores had the published scale. Those of the second do not know of vertices.
+        before = {"people": "differ", "vertices": "alike", "scale": "controls"}
+        model = cls(**(before | parameters))
         model._internal = Internal(**fitted.pop("_internal"))
         model._marginal, model._personal = fitted.pop("_placing", None), fitted.pop("_personal")
         for name, value in fitted.items():

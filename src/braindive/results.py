@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from braindive.arrays import Array, BoolArray, IntArray
-from braindive.dive.em import Parameters, Problem, State, relabel
+from braindive.dive.em import Parameters, Problem, State, moved, noise_variance, relabel
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Priors
 from braindive.dive.starts import Outcome
@@ -23,9 +23,6 @@ from braindive.staging.marginal_stager import (
 )
 from braindive.staging.stagers import PublishedStager
 from braindive.values.protocol import Unit
-
-# Least noise, as a share of the spread of all values: as in the EM.
-_NOISE_FLOOR = 1e-5
 
 ScoreScale = Literal["years", "controls"]
 
@@ -121,7 +118,7 @@ def put_in_order(
     if problem.staging and people == "differ":
         fit = fit_marginal(_pooled(state, problem), timeline, found, problem.priors, controls)
         # Clusters as these curves and stages have them, and then the curves of these clusters.
-        state = relabel(problem, _shown(found, _stages(fit), _pooled(state, problem)), state)
+        state = relabel(problem, _shown(found, _stages(fit), _pooled(state, problem)))
         pooled = _pooled(state, problem)
         fit = fit.refined(pooled, state.parameters.noise)
         if scale == "controls":
@@ -132,7 +129,7 @@ def put_in_order(
         # Placed as anybody else would be, from what the model keeps, for the same answer.
         sums, weights = _sums(state)
         placed = marginal.place(timeline, sums, weights, groups)
-        found = _shown(found, placed, pooled)
+        found = _shown(state.parameters, placed, pooled)
         # Origin and unit are those of the stages as they are shown.
         centre, spread = _unit_of(found, timeline, reference, groups, scale)
         marginal = replace(marginal, centre=centre, spread=spread)
@@ -150,6 +147,8 @@ def put_in_order(
         found,
         trajectories=found.trajectories[order],
         noise=found.noise[order],
+        vertex_covariance=_in_order(found.vertex_covariance, order),
+        shares=_in_order(found.shares, order),
         strength=found.strength if problem.graph is not None else 0.0,
     )
     responsibilities = np.ascontiguousarray(state.responsibilities[:, order])
@@ -181,6 +180,10 @@ def put_in_order(
     )
 
 
+def _in_order(each: Array | None, order: IntArray) -> Array | None:
+    return None if each is None else each[order]
+
+
 def _stages(fit: MarginalFit) -> MarginalStages:
     problem, posterior = fit.climb.problem, fit.climb.evaluation.posterior
     return MarginalStages(problem.timeline, *posterior.mean(), problem, posterior)
@@ -198,12 +201,11 @@ def _sums(state: State) -> tuple[Array, Array]:
 
 def _shown(found: Parameters, placed: MarginalStages, pooled: PooledMeans) -> Parameters:
     """Return the curves and stages of the marginal fit, with the noise of a vertex around them."""
-    curves = placed.problem.trajectories
-    values = curves.evaluate(placed.timeline.scores(placed.speeds, placed.shifts))
-    noise = np.sqrt(np.maximum(pooled.variance(values), _NOISE_FLOOR**2))
-    return replace(
-        found, trajectories=curves, speeds=placed.speeds, shifts=placed.shifts, noise=noise
-    )
+    curves, timeline = placed.problem.trajectories, placed.timeline
+    found = moved(found, timeline, curves, placed.speeds, placed.shifts)
+    scores = timeline.scores(placed.speeds, placed.shifts)
+    variance = pooled.variance(curves.evaluate(scores))
+    return replace(found, noise=np.sqrt(noise_variance(variance, found, scores)))
 
 
 def _reference(controls: BoolArray | None, timeline: Timeline) -> BoolArray:

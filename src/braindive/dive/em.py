@@ -21,6 +21,7 @@ from braindive.dive.field import (
     expectation,
     log_evidence,
     neighbour_field,
+    settle,
     start_strength,
 )
 from braindive.dive.joint import joint_step
@@ -29,11 +30,23 @@ from braindive.dive.priors import Priors
 from braindive.dive.stages import StageProblem, fit_stages, search_shifts, shift_grid
 from braindive.dive.timeline import Timeline
 from braindive.dive.trajectories import Sums, fit_trajectories, search_trajectories
-from braindive.values.protocol import Products
+from braindive.dive.vertices import (
+    AssignDiffering,
+    Scatter,
+    carried_over,
+    effects_of,
+    estimate_covariance,
+    own_variance,
+)
+from braindive.values.coordinates import Coordinates
+from braindive.values.protocol import Products, Swept
 
 # Least noise, as a share of the spread of all values: about the precision of single-precision
 # measurements.
-_NOISE_FLOOR = 1e-5
+NOISE_FLOOR = 1e-5
+# Least share of what varies around a cluster's curve that is noise and no difference between
+# vertices; a choice that only cohorts without noise meet.
+_LEAST_NOISE = 1e-6
 # A cluster whose responsibilities add up to less than this many vertices is empty, and keeps the
 # curve and noise it had; a choice.
 _EMPTY = 1e-3
@@ -42,13 +55,10 @@ _EMPTY = 1e-3
 _SEARCHING = (2, 5)
 _LOOK_AGAIN = 10
 # The field: growth of lambda in a pass while many labels change and when few do (less than the
-# given share of vertices), most updates of z for each pass, and the share of the old z that is
-# kept. Measured on a simulated cortex: a lambda that grows at once froze wrong labels (agreement
-# .972 instead of .983), and updates without damping went round in circles.
+# given share of vertices). Measured on a simulated cortex: a lambda that grows at once froze wrong
+# labels (agreement .972 instead of .983).
 _GROWTH = (1.5, 3.0)
 _FEW = 0.01
-_SWEEPS = 10
-_KEEP = 0.5
 # Shares of lambda at which z is settled in turn when it begins from the data alone: at full
 # strength at once, islands of wrong labels hold themselves (agreement .913 in place of .981 on a
 # noisy cortex).
@@ -57,13 +67,20 @@ _STRENGTHENING = (1 / 3, 2 / 3, 1.0)
 
 @dataclass(frozen=True)
 class Parameters:
-    """Everything that is estimated but z, in internal units."""
+    """Everything that is estimated but z, in internal units.
+
+    Where vertices differ, `noise` is that around a vertex's own curve, `vertex_covariance` is
+    Psi, (n_clusters, n_parameters, n_parameters), and `shares` are the clusters' shares of the
+    vertices; both are None where vertices are alike.
+    """
 
     trajectories: Curves
     noise: Array
     speeds: Array
     shifts: Array
     strength: float | None = None
+    vertex_covariance: Array | None = None
+    shares: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -90,6 +107,8 @@ class Problem:
         Whether alpha and beta are estimated.
     exact : bool
         Whether the M-step sums over vertices instead of using pooled means.
+    vertices_differ : bool
+        Whether vertices have curves of their own around their cluster's.
     """
 
     measurements: Products
@@ -101,6 +120,7 @@ class Problem:
     fixed: Array | None = None
     staging: bool = True
     exact: bool = False
+    vertices_differ: bool = False
 
 
 @dataclass(frozen=True)
@@ -272,11 +292,23 @@ def update_trajectories(
 def update_noise(
     sums: Sums, problem: Problem, parameters: Parameters, occupied: BoolArray
 ) -> Parameters:
-    """sigma_k^2 = sum_ln z_lk (V_ln - f(s_n; theta_k))^2 / sum_ln z_lk."""
+    """sigma_k^2 = sum_ln z_lk (V_ln - f(s_n; theta_k))^2 / sum_ln z_lk.
+
+    Where vertices differ, less what their own coefficients add.
+    """
     scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
     variance = sums.variance(parameters.trajectories.evaluate(scores))
-    noise = np.sqrt(np.maximum(variance, _NOISE_FLOOR**2))
+    noise = np.sqrt(noise_variance(variance, parameters, scores))
     return replace(parameters, noise=np.where(occupied, noise, parameters.noise))
+
+
+def noise_variance(variance: Array, parameters: Parameters, scores: Array) -> Array:
+    """Variance of a measurement around its vertex's own curve, from that around the cluster's."""
+    if parameters.vertex_covariance is not None:
+        derivatives = parameters.trajectories.jacobian(scores)
+        own = own_variance(parameters.vertex_covariance, derivatives)
+        variance = np.maximum(variance - own, _LEAST_NOISE * variance)
+    return np.maximum(variance, NOISE_FLOOR**2)
 
 
 def update_stages(sums: Sums, problem: Problem, parameters: Parameters, search: bool) -> Parameters:
@@ -312,11 +344,16 @@ class Assign:
     """z of some vertices from their distances to the curves: the E-step on a block."""
 
     noise: Array
+    fixed: bool = False
 
-    def __call__(self, distances: Array, counts: Array, field: Array | None) -> tuple[Array, Array]:
-        """Return D and z, each (n, n_clusters)."""
-        density = log_densities(distances, counts, self.noise)
-        return density, expectation(density, field)
+    def __call__(
+        self, found: tuple[Array, ...], counts: Array, field: Array | None
+    ) -> tuple[Array, Array, tuple[Array, ...]]:
+        """Return D and z, each (n, n_clusters); z is the field itself where it is fixed."""
+        density = log_densities(found[0].T, counts, self.noise)
+        if self.fixed and field is not None:
+            return density, field, ()
+        return density, expectation(density, field), ()
 
 
 def e_step(
@@ -327,81 +364,135 @@ def e_step(
     Without the Markov random field the objective is the log-posterior. With it, it is a
     pseudo-likelihood, in which each vertex is judged given its neighbours.
     """
-    scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
-    curves = parameters.trajectories.evaluate(scores)
     if problem.fixed is not None:
-        density, z = densities(problem, parameters, curves), problem.fixed
-        value = float(np.vdot(z, density)) + log_prior(problem, parameters)
-        pooled = state.pooled or problem.measurements.pool(z)
-        return State(parameters, z, density, None, pooled), gather(problem, z, *pooled), value
-    if problem.graph is None:
+        swept, parameters = sweep(problem, parameters, problem.fixed, fixed=True)
+        z, field, settled = problem.fixed, None, None
+    elif problem.graph is None:
         field, settled = None, None
-        density, z, total, weights = problem.measurements.sweep(curves, Assign(parameters.noise))
-        pooled = total, weights
+        swept, parameters = sweep(problem, parameters)
+        z = swept.responsibilities
     elif state.settled is None or parameters.strength is None:
         # The first strength needs D, so here z is found between two reads.
-        density, before = densities(problem, parameters, curves), state.responsibilities
+        density, before = densities(problem, parameters), state.responsibilities
         strength = problem.strength
         if strength is None:
             strength = start_strength(density, before, problem.graph)
         settled, field = settle(density, before, problem.graph, strength)
-        z, pooled = settled, problem.measurements.pool(settled)
+        z = settled
+        swept, parameters = sweep(problem, parameters, settled, fixed=True)
         parameters = replace(parameters, strength=strength)
     else:
         strength = parameters.strength
         field = neighbour_field(state.settled, problem.graph, strength)
-        assign = Assign(parameters.noise)
-        density, z, total, weights = problem.measurements.sweep(curves, assign, field)
-        pooled = total, weights
+        swept, parameters = sweep(problem, parameters, field)
+        density, z = swept.log_densities, swept.responsibilities
         if problem.strength is None:
             strength = estimate_strength(density, z, problem.graph, strength, growth)
         settled, _ = settle(density, z, problem.graph, strength)
         parameters = replace(parameters, strength=strength)
-    value = float(log_evidence(density, field).sum()) + log_prior(problem, parameters)
+    density, pooled = swept.log_densities, (swept.sums, swept.weights)
+    if problem.fixed is not None:
+        value = float(np.vdot(z, density))
+    else:
+        value = float(log_evidence(density, field, parameters.shares is not None).sum())
+    value += log_prior(problem, parameters)
     return State(parameters, z, density, settled, pooled), gather(problem, z, *pooled), value
 
 
-def relabel(problem: Problem, parameters: Parameters, state: State) -> State:
+def sweep(
+    problem: Problem, parameters: Parameters, field: Array | None = None, fixed: bool = False
+) -> tuple[Swept, Parameters]:
+    """One read of the values: D, z and pooled measurements, and how vertices differ given z.
+
+    Parameters
+    ----------
+    problem, parameters
+        What to fit, and where it stands.
+    field : (n_vertices, n_clusters), optional
+        What the neighbours say, or z itself where it is fixed.
+    fixed : bool
+        Whether z is given.
+    """
+    scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
+    if problem.vertices_differ and parameters.vertex_covariance is None:
+        shape = parameters.trajectories.to_array().shape
+        nothing = np.zeros((*shape, shape[1]))
+        parameters = replace(parameters, vertex_covariance=nothing)
+    swept, covariance = sweep_vertices(problem.measurements, scores, parameters, field, fixed)
+    parameters = replace(parameters, vertex_covariance=covariance)
+    if problem.vertices_differ and problem.graph is None and problem.fixed is None:
+        # One vertex more in each, so that no cluster can vanish for ever.
+        total = swept.responsibilities.sum(axis=0) + 1.0
+        parameters = replace(parameters, shares=total / total.sum())
+    return swept, parameters
+
+
+def sweep_vertices(
+    measurements: Products,
+    scores: Array,
+    parameters: Parameters,
+    field: Array | None = None,
+    fixed: bool = False,
+) -> tuple[Swept, Array | None]:
+    """D, z and pooled measurements, and Psi given z where vertices differ."""
+    curves = parameters.trajectories.evaluate(scores)
+    if parameters.vertex_covariance is None:
+        return measurements.sweep(curves, Assign(parameters.noise, fixed), field), None
+    derivatives = parameters.trajectories.jacobian(scores)
+    design = Coordinates(curves, derivatives, None, measurements.dtype)
+    effects = effects_of(parameters.vertex_covariance, design)
+    shares = None if parameters.shares is None else np.log(parameters.shares)
+    assign = AssignDiffering(parameters.noise, effects, shares, fixed)
+    swept = measurements.sweep(curves, assign, field, derivatives)
+    found = estimate_covariance(Scatter(*swept.more), design, parameters.vertex_covariance)
+    return swept, found
+
+
+def moved(
+    parameters: Parameters, timeline: Timeline, trajectories: Curves, speeds: Array, shifts: Array
+) -> Parameters:
+    """Return the same with other curves and stages; vertices differ by the same functions."""
+    covariance = parameters.vertex_covariance
+    if covariance is not None:
+        before = parameters.trajectories.jacobian(
+            timeline.scores(parameters.speeds, parameters.shifts)
+        )
+        after = trajectories.jacobian(timeline.scores(speeds, shifts))
+        covariance = carried_over(covariance, before, after)
+    return replace(
+        parameters,
+        trajectories=trajectories,
+        speeds=speeds,
+        shifts=shifts,
+        vertex_covariance=covariance,
+    )
+
+
+def relabel(problem: Problem, parameters: Parameters) -> State:
     """Z that belongs to other parameters, found from the data first and then with its neighbours.
 
     One read of the values, and with a Markov random field two.
     """
-    scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
-    curves = parameters.trajectories.evaluate(scores)
     if problem.fixed is not None:
-        return State(parameters, problem.fixed, state.log_densities, None, state.pooled)
-    if problem.graph is None:
-        density, z, *pooled = problem.measurements.sweep(curves, Assign(parameters.noise))
-        return State(parameters, z, density, None, (pooled[0], pooled[1]))
-    density = densities(problem, parameters, curves)
-    z = expectation(density, None)
-    for share in _STRENGTHENING:
-        z, _ = settle(density, z, problem.graph, share * (parameters.strength or 0.0))
-    return State(parameters, z, density, z, problem.measurements.pool(z))
+        swept, parameters = sweep(problem, parameters, problem.fixed, fixed=True)
+        z, settled = problem.fixed, None
+    elif problem.graph is None:
+        swept, parameters = sweep(problem, parameters)
+        z, settled = swept.responsibilities, None
+    else:
+        density = densities(problem, parameters)
+        z = expectation(density, None)
+        for share in _STRENGTHENING:
+            z, _ = settle(density, z, problem.graph, share * (parameters.strength or 0.0))
+        swept, parameters = sweep(problem, parameters, z, fixed=True)
+        settled = z
+    return State(parameters, z, swept.log_densities, settled, (swept.sums, swept.weights))
 
 
-def densities(problem: Problem, parameters: Parameters, curves: Array) -> Array:
+def densities(problem: Problem, parameters: Parameters) -> Array:
     """D of all vertices, from one read of the values."""
-    distances = problem.measurements.distances(curves)
+    if problem.vertices_differ:
+        return sweep(problem, parameters)[0].log_densities
+    scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
+    distances = problem.measurements.distances(parameters.trajectories.evaluate(scores))
     return log_densities(distances, problem.measurements.counts, parameters.noise)
-
-
-def settle(
-    density: Array, before: Array, graph: csr_array, strength: float, tol: float = 1e-4
-) -> tuple[Array, Array]:
-    """Update z a few times at the same D and lambda, and return it with its neighbours' field.
-
-    Neighbours that are updated at the same time can swap labels for ever, so from the second
-    update on half of the old z is kept.
-    """
-    after = before
-    for sweep in range(_SWEEPS):
-        field = neighbour_field(after, graph, strength)
-        update = expectation(density, field)
-        if sweep:
-            update = _KEEP * after + (1 - _KEEP) * update
-        change = float(np.abs(update - after).sum(axis=1).mean() / 2)
-        after = update
-        if change < tol:
-            break
-    return after, field

@@ -48,7 +48,7 @@ class Settings:
         lambda where it is fixed.
     labels : (n_vertices,) int or None
         Fixed clusters, -1 where a vertex belongs nowhere.
-    staging, exact : bool
+    staging, exact, vertices_differ : bool
         As in `em.Problem`.
     n_init, max_iter : int
         Starts of k-means, and the most passes over the values.
@@ -65,6 +65,7 @@ class Settings:
     labels: IntArray | None
     staging: bool
     exact: bool
+    vertices_differ: bool
     n_init: int
     max_iter: int
     tol: float
@@ -229,6 +230,7 @@ def _set_out(
         fixed=z if fixed else None,
         staging=settings.staging,
         exact=settings.exact,
+        vertices_differ=settings.vertices_differ,
     )
     curves = search_trajectories(settings.curve, pooled, scores, problem.bounds)
     noise = np.sqrt(np.maximum(pooled.variance(pooled.means), 1e-10))

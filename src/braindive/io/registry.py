@@ -86,7 +86,16 @@ def saveable(type_: type, *same: str, **renamed: str) -> Saveable:
 REGISTRY: dict[str, Saveable] = {
     # What a fit found.
     "Trajectories": saveable(Trajectories, "amplitude", "steepness", "midpoint", "baseline"),
-    "Parameters": saveable(Parameters, "trajectories", "noise", "speeds", "shifts", "strength"),
+    "Parameters": saveable(
+        Parameters,
+        "trajectories",
+        "noise",
+        "speeds",
+        "shifts",
+        "strength",
+        "vertex_covariance",
+        "shares",
+    ),
     "Gamma": saveable(Gamma, "shape", "rate"),
     "Normal": saveable(Normal, "mean", "sd"),
     "Priors": saveable(Priors, "speed", "shift", "trajectory"),

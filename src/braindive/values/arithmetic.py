@@ -151,29 +151,29 @@ class Sweep(Step):
 
     Parameters
     ----------
-    distances : Distances
+    distances : Distances or Coordinates
         To the curves.
     assign : callable
-        From distances, counts and field to log-densities and responsibilities.
+        From distances, counts and field to log-densities, responsibilities and sums.
     returns_distances : bool
         Return the distances in place of what was assigned: half as much has to travel, and the
         caller assigns once more.
     """
 
-    distances: Distances
+    distances: Step
     assign: AssignVertices
     returns_distances: bool
     needs_summary: ClassVar[bool] = True
 
     def __call__(self, block: Block, *own: Any) -> Found:
-        """Return log-densities and responsibilities, or distances, and the sums of `Pool`."""
+        """Return log-densities and responsibilities, or distances, the sums of `Pool` and more."""
         (field,) = own
-        (distances,), _ = self.distances(block)
-        density, responsibilities = self.assign(distances.T, block.counts, field)
+        found, _ = self.distances(block)
+        density, responsibilities, more = self.assign(found, block.counts, field)
         _, sums = Pool()(block, responsibilities)
         if self.returns_distances:
-            return (distances,), sums
-        return (density.T, responsibilities.T), sums
+            return found, (*sums, *more)
+        return (density.T, responsibilities.T), (*sums, *more)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from braindive.values.arithmetic import (
     SumResiduals,
     Sweep,
 )
+from braindive.values.coordinates import Coordinates
 from braindive.values.protocol import (
     AssignVertices,
     Found,
@@ -27,6 +28,7 @@ from braindive.values.protocol import (
     ResidualStep,
     Step,
     Summary,
+    Swept,
     Unit,
 )
 
@@ -165,16 +167,26 @@ class BlockProducts(ABC):
         return self._standard_sums(sums, weights)
 
     def sweep(
-        self, curves: Array, assign: AssignVertices, field: Array | None = None
-    ) -> tuple[Array, Array, Array, Array]:
+        self,
+        curves: Array,
+        assign: AssignVertices,
+        field: Array | None = None,
+        derivatives: Array | None = None,
+    ) -> Swept:
         """Distances, assignment and pooling in one read; see `Products.sweep`."""
-        distances = Distances(curves, self.weights, self.dtype)
-        found, (sums, weights) = self.run(Sweep(distances, assign, self.found_travels), field)
-        if self.found_travels:
-            density, responsibilities = assign(found[0].T, self.counts, field)
+        distances: Step
+        if derivatives is None:
+            distances = Distances(curves, self.weights, self.dtype)
+        else:
+            distances = Coordinates(curves, derivatives, self.weights, self.dtype)
+        again = self.found_travels and derivatives is None
+        found, (sums, weights, *more) = self.run(Sweep(distances, assign, again), field)
+        if again:
+            density, responsibilities, _ = assign(found, self.counts, field)
         else:
             density, responsibilities = found[0].T, found[1].T
-        return density, responsibilities, *self._standard_sums(sums, weights)
+        pooled = self._standard_sums(sums, weights)
+        return Swept(density, responsibilities, *pooled, tuple(more))
 
     def features(self, directions: Array) -> Array:
         """Level and directions of every vertex; see `Products.features`."""

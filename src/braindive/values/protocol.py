@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,8 +21,21 @@ Summary = tuple[Array, Array, Array]
 """Count, mean and sum of squared deviations of each vertex, in the unit of the values."""
 Own = tuple[Array | None, ...]
 """Inputs of which every vertex has its own row."""
-AssignVertices = Callable[[Array, Array, Array | None], tuple[Array, Array]]
-"""From distances, counts and field of some vertices to log-densities and responsibilities."""
+AssignVertices = Callable[
+    [tuple[Array, ...], Array, Array | None], tuple[Array, Array, tuple[Array, ...]]
+]
+"""From distances (and coordinates), counts and field of some vertices to log-densities,
+responsibilities and sums over these vertices."""
+
+
+class Swept(NamedTuple):
+    """What one read of the values finds: see `Products.sweep`."""
+
+    log_densities: Array
+    responsibilities: Array
+    sums: Array
+    weights: Array
+    more: tuple[Array, ...]
 
 
 @dataclass(frozen=True)
@@ -271,8 +284,12 @@ class Products(Protocol):
         """
 
     def sweep(
-        self, curves: Array, assign: AssignVertices, field: Array | None = None
-    ) -> tuple[Array, Array, Array, Array]:
+        self,
+        curves: Array,
+        assign: AssignVertices,
+        field: Array | None = None,
+        derivatives: Array | None = None,
+    ) -> Swept:
         """Distances, assignment and pooling in one read of the values.
 
         Parameters
@@ -280,16 +297,22 @@ class Products(Protocol):
         curves : (n_visits, n_clusters)
             F_nk in standard units.
         assign : callable
-            Takes distances (n, n_clusters), counts (n,) and field (n, n_clusters) or None of some
-            vertices; returns their log-densities and responsibilities, each (n, n_clusters).
+            Takes what was found of some vertices, their counts (n,) and field (n, n_clusters) or
+            None; returns log-densities and responsibilities, each (n, n_clusters), and sums over
+            these vertices. Found are distances (n_clusters, n) and, with derivatives, the rest of
+            what `values.coordinates.Coordinates` returns.
         field : (n_vertices, n_clusters), optional
             What the neighbours say.
+        derivatives : (n_visits, n_clusters, n_parameters), optional
+            Of the curves by their parameters.
 
         Returns
         -------
         log_densities, responsibilities : (n_vertices, n_clusters)
         sums, weights : (n_visits, n_clusters)
             As from `pool` with these responsibilities.
+        more : tuple
+            Sums over all vertices of what `assign` returned.
         """
 
     def features(self, directions: Array) -> Array:

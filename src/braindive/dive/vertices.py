@@ -1,0 +1,212 @@
+"""Vertices of one cluster differ: random coefficients on the derivatives of the cluster's curve.
+
+V_l = f_k + J_k u_l + noise with u_l ~ N(0, Psi_k) and J_k the derivatives of the curve by its own
+parameters. Given z everything is normal, so the density of a vertex needs no more than its distance
+to the curve and the coordinates of its residual in the span of J_k (`values.coordinates`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from braindive.arrays import Array
+from braindive.dive.field import expectation
+from braindive.values.coordinates import Coordinates
+
+# Vertices with fewer observed visits than this for each coordinate say nothing about how vertices
+# differ; a choice.
+_LEAST_VISITS = 3
+# Directions of the derivatives that are shorter than this share of the longest are not told apart.
+_RANK = 1e-4
+
+
+class Scatter(NamedTuple):
+    """Sums over vertices, weighted by z, from which Psi and sigma are estimated.
+
+    Parameters
+    ----------
+    weights : (n_clusters,)
+        Sum of z.
+    misfit, freedom : (n_clusters,)
+        Squared residuals beyond the span of the derivatives, and their number.
+    squares, unknown : (n_clusters, rank, rank)
+        Sums of b b' and, for each unit of sigma^2, of the part of it that is noise.
+    """
+
+    weights: Array
+    misfit: Array
+    freedom: Array
+    squares: Array
+    unknown: Array
+
+
+@dataclass(frozen=True)
+class AssignDiffering:
+    """z of some vertices where those of a cluster differ: the E-step on a block.
+
+    Parameters
+    ----------
+    noise : (n_clusters,)
+        sigma_k, around the vertex's own curve.
+    effects : (n_clusters, rank, rank)
+        Covariance of the coordinates that is no noise, J Psi J' in coordinates.
+    log_shares : (n_clusters,) or None
+        Logarithms of the clusters' shares of the vertices; None where they are equal.
+    fixed : bool
+        Whether z is given, in place of the field.
+    """
+
+    noise: Array
+    effects: Array
+    log_shares: Array | None = None
+    fixed: bool = False
+
+    def __call__(
+        self, found: tuple[Array, ...], counts: Array, field: Array | None
+    ) -> tuple[Array, Array, tuple[Array, ...]]:
+        """Return D and z, each (n, n_clusters), and the sums of `Scatter`."""
+        n_clusters, rank, _ = self.effects.shape
+        distances, coordinates = found[0], found[1].reshape(n_clusters, rank, -1)
+        inner = found[2].reshape(n_clusters, rank, rank, -1) if len(found) > 2 else None
+        density = np.empty((len(counts), n_clusters), order="F")
+        solved = np.empty_like(coordinates)
+        beyond = np.empty_like(distances)
+        unknown = None if inner is None else np.empty_like(inner)
+        for k in range(n_clusters):
+            b, variance = coordinates[k], self.noise[k] ** 2
+            values, vectors = np.linalg.eigh(self.effects[k])
+            values = np.maximum(values, 0.0)
+            if inner is None:
+                solved[k] = b
+                beyond[k] = distances[k] - np.einsum("rl,rl->l", b, b)
+                turned = vectors.T @ b
+                log_determinant = float(np.log1p(values / variance).sum())
+                explained = (values / (variance + values)) @ turned**2
+            else:
+                root = vectors * np.sqrt(values)
+                ratio = np.einsum("ri,rsl,sj->ijl", root, inner[k], root) / variance
+                ratio[np.arange(rank), np.arange(rank)] += 1.0
+                factor = _cholesky(ratio)
+                log_determinant = 2 * np.log(factor[np.arange(rank), np.arange(rank)]).sum(axis=0)
+                forward = _forward(factor, root.T @ b)
+                explained = np.einsum("rl,rl->l", forward, forward) / variance
+                # How the vertex's visits alone tell its coordinates, kept finite where they do not.
+                own = inner[k] + 1e-6 * np.eye(rank)[:, :, None]
+                factor = _cholesky(own)
+                inverse = _forward(factor, np.eye(rank)[:, :, None] * np.ones(len(counts)))
+                unknown_k = np.einsum("irl,isl->rsl", inverse, inverse)
+                solved[k] = np.einsum("rsl,sl->rl", unknown_k, b)
+                beyond[k] = distances[k] - np.einsum("rl,rl->l", solved[k], b)
+                assert unknown is not None
+                unknown[k] = unknown_k
+            density[:, k] = -0.5 * (
+                counts * np.log(2 * np.pi * variance)
+                + log_determinant
+                + (distances[k] - explained) / variance
+            )
+        if self.log_shares is not None:
+            density += self.log_shares
+        z = expectation(density, field) if not self.fixed or field is None else field
+        enough = counts >= _LEAST_VISITS * rank
+        return density, z, _scatter(z.T * enough, counts - rank, beyond, solved, unknown)
+
+
+def _scatter(z: Array, freedom: Array, beyond: Array, solved: Array, unknown: Array | None) -> Scatter:
+    rank = solved.shape[1]
+    weights = z.sum(axis=1)
+    squares = (solved * z[:, None]) @ solved.transpose(0, 2, 1)
+    if unknown is None:
+        noise = weights[:, None, None] * np.eye(rank)
+    else:
+        noise = np.einsum("krsl,kl->krs", unknown, z)
+    misfit = np.einsum("kl,kl->k", z, np.maximum(beyond, 0.0))
+    return Scatter(weights, misfit, z @ freedom, squares, noise)
+
+
+def effects_of(covariance: Array, design: Coordinates) -> Array:
+    """J Psi J' in coordinates, (n_clusters, rank, rank)."""
+    return np.einsum(
+        "krp,kpq,ksq->krs", design.of_derivatives, covariance, design.of_derivatives
+    )
+
+
+def estimate_covariance(scatter: Scatter, design: Coordinates, before: Array) -> Array:
+    """Psi_k from the scatter of the vertices' coordinates, less what is noise.
+
+    Parameters
+    ----------
+    scatter : Scatter
+        Sums over vertices.
+    design : Coordinates
+        Curves and derivatives at which they were found.
+    before : (n_clusters, n_parameters, n_parameters)
+        Psi of the last iteration, which a cluster without vertices keeps.
+
+    Returns
+    -------
+    (n_clusters, n_parameters, n_parameters)
+    """
+    found = before.copy()
+    for k, derivatives in enumerate(design.of_derivatives):
+        if scatter.weights[k] < 2 * design.rank or scatter.freedom[k] <= 0:
+            continue
+        variance = scatter.misfit[k] / scatter.freedom[k]
+        own = (scatter.squares[k] - variance * scatter.unknown[k]) / scatter.weights[k]
+        lengths = np.linalg.norm(derivatives, axis=0)
+        lengths[lengths == 0] = 1.0
+        to_parameters = np.linalg.pinv(derivatives / lengths, rcond=_RANK) / lengths[:, None]
+        span = derivatives @ to_parameters
+        values, vectors = np.linalg.eigh(span @ own @ span.T)
+        root = to_parameters @ (vectors * np.sqrt(np.maximum(values, 0.0)))
+        found[k] = root @ root.T
+    return found
+
+
+def own_variance(covariance: Array, derivatives: Array) -> Array:
+    """Mean variance over visits that the vertices' own coefficients add, (n_clusters,)."""
+    return np.asarray(
+        np.einsum("nkp,kpq,nkq->k", derivatives, covariance, derivatives) / len(derivatives)
+    )
+
+
+def carried_over(covariance: Array, before: Array, after: Array) -> Array:
+    """Psi in terms of other derivatives of about the same functions of the visits.
+
+    Parameters
+    ----------
+    covariance : (n_clusters, n_parameters, n_parameters)
+        Psi.
+    before, after : (n_visits, n_clusters, n_parameters)
+        The derivatives that it belongs to, and those it shall belong to.
+    """
+    found = np.empty_like(covariance)
+    for k in range(len(covariance)):
+        lengths = np.linalg.norm(after[:, k], axis=0)
+        lengths[lengths == 0] = 1.0
+        inverse = np.linalg.pinv(after[:, k] / lengths, rcond=_RANK) / lengths[:, None]
+        turn = inverse @ before[:, k]
+        found[k] = turn @ covariance[k] @ turn.T
+    return found
+
+
+def _cholesky(matrices: Array) -> Array:
+    """Lower factors of many small matrices, (rank, rank, n)."""
+    rank = len(matrices)
+    factor = np.zeros_like(matrices)
+    for i in range(rank):
+        for j in range(i + 1):
+            left = matrices[i, j] - np.einsum("ml,ml->l", factor[i, :j], factor[j, :j])
+            factor[i, j] = np.sqrt(np.maximum(left, 1e-12)) if i == j else left / factor[j, j]
+    return factor
+
+
+def _forward(factor: Array, right: Array) -> Array:
+    """Solve L x = b for many small lower L, (rank, rank, n); b is (rank, ..., n)."""
+    out = np.empty_like(right)
+    for i in range(len(factor)):
+        known = sum(factor[i, j] * out[j] for j in range(i))
+        out[i] = (right[i] - known) / factor[i, i]
+    return out
