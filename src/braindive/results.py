@@ -118,7 +118,8 @@ def put_in_order(
     if problem.staging and people == "differ":
         fit = fit_marginal(_pooled(state, problem), timeline, found, problem.priors, controls)
         # Clusters as these curves and stages have them, and then the curves of these clusters.
-        state = relabel(problem, _shown(found, _stages(fit), _pooled(state, problem)))
+        shown = _shown(found, _stages(fit), _pooled(state, problem))
+        state = relabel(problem, shown, state.responsibilities)
         pooled = _pooled(state, problem)
         fit = fit.refined(pooled, state.parameters.noise)
         if scale == "controls":

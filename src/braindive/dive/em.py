@@ -22,6 +22,7 @@ from braindive.dive.field import (
     log_evidence,
     neighbour_field,
     settle,
+    settle_anew,
     start_strength,
 )
 from braindive.dive.joint import joint_step
@@ -59,10 +60,6 @@ _LOOK_AGAIN = 10
 # labels (agreement .972 instead of .983).
 _GROWTH = (1.5, 3.0)
 _FEW = 0.01
-# Shares of lambda at which z is settled in turn when it begins from the data alone: at full
-# strength at once, islands of wrong labels hold themselves (agreement .913 in place of .981 on a
-# noisy cortex).
-_STRENGTHENING = (1 / 3, 2 / 3, 1.0)
 
 
 @dataclass(frozen=True)
@@ -468,8 +465,8 @@ def moved(
     )
 
 
-def relabel(problem: Problem, parameters: Parameters) -> State:
-    """Z that belongs to other parameters, found from the data first and then with its neighbours.
+def relabel(problem: Problem, parameters: Parameters, before: Array) -> State:
+    """Z that belongs to other parameters, with a Markov random field not too near to that before.
 
     One read of the values, and with a Markov random field two.
     """
@@ -480,10 +477,8 @@ def relabel(problem: Problem, parameters: Parameters) -> State:
         swept, parameters = sweep(problem, parameters)
         z, settled = swept.responsibilities, None
     else:
-        density = densities(problem, parameters)
-        z = expectation(density, None)
-        for share in _STRENGTHENING:
-            z, _ = settle(density, z, problem.graph, share * (parameters.strength or 0.0))
+        density, strength = densities(problem, parameters), parameters.strength or 0.0
+        z = settle_anew(density, before, problem.graph, strength)
         swept, parameters = sweep(problem, parameters, z, fixed=True)
         settled = z
     return State(parameters, z, swept.log_densities, settled, (swept.sums, swept.weights))

@@ -114,7 +114,9 @@ class AssignDiffering:
         return density, z, _scatter(z.T * enough, counts - rank, beyond, solved, unknown)
 
 
-def _scatter(z: Array, freedom: Array, beyond: Array, solved: Array, unknown: Array | None) -> Scatter:
+def _scatter(
+    z: Array, freedom: Array, beyond: Array, solved: Array, unknown: Array | None
+) -> Scatter:
     rank = solved.shape[1]
     weights = z.sum(axis=1)
     squares = (solved * z[:, None]) @ solved.transpose(0, 2, 1)
@@ -128,9 +130,7 @@ def _scatter(z: Array, freedom: Array, beyond: Array, solved: Array, unknown: Ar
 
 def effects_of(covariance: Array, design: Coordinates) -> Array:
     """J Psi J' in coordinates, (n_clusters, rank, rank)."""
-    return np.einsum(
-        "krp,kpq,ksq->krs", design.of_derivatives, covariance, design.of_derivatives
-    )
+    return np.einsum("krp,kpq,ksq->krs", design.of_derivatives, covariance, design.of_derivatives)
 
 
 def estimate_covariance(scatter: Scatter, design: Coordinates, before: Array) -> Array:
