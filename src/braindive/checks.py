@@ -176,7 +176,7 @@ def check_settings(model: Choices, cohort: Cohort) -> tuple[np.ndarray[Any, Any]
         n_clusters = check_n_clusters(model.n_clusters, cohort)
     check_choice("method", model.method, ("fast", "exact"))
     check_choice("people", model.people, ("differ", "alike"))
-    check_choice("vertices", model.vertices, ("differ", "alike"))
+    check_choice("vertices", model.vertices, ("auto", "differ", "alike"))
     check_choice("scale", model.scale, ("years", "controls"))
     if not model.tol > 0:
         raise ParameterError(f"tol must be above 0; got {model.tol!r}.")
@@ -193,7 +193,8 @@ def check_settings(model: Choices, cohort: Cohort) -> tuple[np.ndarray[Any, Any]
         labels=labels,
         staging=model.staging,
         exact=model.method == "exact",
-        vertices_differ=model.vertices == "differ",
+        vertices_differ=model.vertices == "differ"
+        or (model.vertices == "auto" and graph is not None and labels is None),
         n_init=check_count("n_init", model.n_init),
         max_iter=check_count("max_iter", model.max_iter),
         tol=model.tol,

@@ -99,11 +99,13 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         estimated by the marginal model of the cluster means, which gives every person a level of
         its own, lets noise be correlated and integrates the stages out. Or whether all that
         differs is disease: the published estimates.
-    vertices : {"differ", "alike"}, default "differ"
+    vertices : {"auto", "differ", "alike"}, default "auto"
         Whether the vertices of a cluster have curves of their own around its trajectory, as in
         every brain: amplitude, steepness, midpoint and baseline of a vertex are normal around
         those of its cluster. Or whether all follow it exactly, which is the published likelihood:
-        with many people it is too sure of every label.
+        with many people it is too sure of every label, and the Markov random field loses against
+        it. By default labels are found with the first where there is such a field and with the
+        second where there is none, and vertices' own curves are estimated in any case.
     scale : {"years", "controls"}, default "years"
         Unit of the score. In years, the mean speed of the people who are not controls is one year
         per year, and 0 is where the earliest cluster is half-way. The published scale gives the
@@ -130,7 +132,11 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         `amplitude`, `steepness`, `midpoint`, `baseline`, each (n_clusters,); another `curve` has
         its own parameters.
     noise_ : (n_clusters,)
-        Standard deviation of one measurement around its cluster's trajectory.
+        Standard deviation of one measurement around its cluster's trajectory, or around its
+        vertex's own curve where the fit lets vertices differ.
+    vertex_midpoints_, vertex_midpoints_se_ : (n_vertices,)
+        Score at which each vertex is half-way, shrunk towards its cluster by as much as its own
+        measurements leave open, and the standard error of that; not with `vertices="alike"`.
     subjects_, speeds_, shifts_ : (n_subjects,)
         Subjects and their progression: score = speed * time + shift.
     scores_ : (n_visits,)
@@ -183,7 +189,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         priors: Priors | None = None,
         preprocessing: Preprocessing | None = None,
         people: Literal["differ", "alike"] = "differ",
-        vertices: Literal["differ", "alike"] = "differ",
+        vertices: Literal["auto", "differ", "alike"] = "auto",
         scale: Literal["years", "controls"] = "years",
         personal: bool = True,
         n_jobs: int | None = None,
@@ -266,7 +272,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             outcome = fit_best(
                 measurements, timeline_of(cohort), settings, controls, random, report, resume
             )
-            results = put_in_order(outcome, controls, self.people, self.scale)
+            maps_vertices = self.vertices != "alike"
+            results = put_in_order(outcome, controls, self.people, self.scale, maps_vertices)
             self._keep(cohort, outcome, results, regions)
             self._learn(measurements)
         for category, message in warnings_of(outcome, results, display_names(self)):
@@ -635,6 +642,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         # Typed as anything, because the names of the parameters are those of the shape.
         self.trajectories_: Any = scale.curves(found.trajectories)
         self.noise_ = scale.value_errors(found.noise)
+        if results.vertex_map is not None:
+            self.vertex_midpoints_, self.vertex_midpoints_se_ = results.vertex_map
         self.subjects_ = cohort.subject_ids
         self.speeds_, self.shifts_, _ = scale.stages(timeline, found.speeds, found.shifts)
         self.scores_ = np.empty(cohort.n_visits)

@@ -8,11 +8,20 @@ from typing import Literal
 import numpy as np
 
 from braindive.arrays import Array, BoolArray, IntArray
-from braindive.dive.em import Parameters, Problem, State, moved, noise_variance, relabel
+from braindive.dive.em import (
+    Parameters,
+    Problem,
+    State,
+    moved,
+    noise_variance,
+    relabel,
+    with_covariance,
+)
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Priors
 from braindive.dive.starts import Outcome
 from braindive.dive.timeline import Timeline
+from braindive.dive.vertex_curves import map_vertices
 from braindive.scale import Scale
 from braindive.staging.curve_uncertainty import unit_of_controls, unit_of_years
 from braindive.staging.marginal_fit import MarginalFit, fit_marginal, groups_of
@@ -72,6 +81,8 @@ class Results:
         The marginal model, where people differ.
     responsibilities : (n_vertices, n_clusters)
         z_lk; uniform where a vertex has no data.
+    vertex_map : (2, n_vertices) or None
+        When each vertex is half-way, and the standard error of that, for the user.
     scores : (n_visits,)
         For the user, visits in canonical order.
     order : (n_clusters,) int
@@ -84,6 +95,7 @@ class Results:
     internal: Internal
     marginal: MarginalStager | None
     responsibilities: Array
+    vertex_map: Array | None
     scores: Array
     order: IntArray
     direction_is_clear: bool
@@ -95,6 +107,7 @@ def put_in_order(
     controls: BoolArray | None,
     people: Literal["differ", "alike"] = "differ",
     scale: ScoreScale = "years",
+    maps_vertices: bool = True,
 ) -> Results:
     """Take the EM's outcome, or the marginal fit that starts from it, to what is shown.
 
@@ -108,6 +121,8 @@ def put_in_order(
         Whether curves, stages and speeds come from the marginal fit or are the published ones.
     scale : {"years", "controls"}
         Origin and unit of the score.
+    maps_vertices : bool
+        Whether to find every vertex's own curve.
     """
     state, problem = outcome.state, outcome.problem
     timeline, found = problem.timeline, state.parameters
@@ -170,15 +185,41 @@ def put_in_order(
         ~unseen,
         training,
     )
+    marginal = None if marginal is None else marginal.in_order(order)
+    vertex_map = None
+    if maps_vertices:
+        vertex_map = _map_vertices(problem, internal, marginal, responsibilities)
     return Results(
         internal,
-        None if marginal is None else marginal.in_order(order),
+        marginal,
         responsibilities,
+        vertex_map,
         internal.scale.scores(scores),
         order,
         outcome.direction_is_clear if fit is None else fit.direction_is_clear,
         fit is None or fit.climb.converged,
     )
+
+
+def _map_vertices(
+    problem: Problem, internal: Internal, marginal: MarginalStager | None, z: Array
+) -> Array:
+    """When each vertex is half-way and the standard error of that; NaN where nothing is known."""
+    timeline, bounds = internal.training.timeline, internal.training.bounds
+    z = z * internal.known[:, None]
+    found = with_covariance(problem.measurements, timeline, internal.parameters, z)
+    onsets, variances = map_vertices(problem.measurements, timeline, found, bounds, z)
+    if marginal is not None:
+        scores = timeline.scores(found.speeds, found.shifts)
+        known = marginal.curve_uncertainty
+        of_clusters = known.onset_variances(
+            found.trajectories, scores, internal.centre, internal.spread
+        )
+        variances = variances + z @ of_clusters
+    errors = internal.scale.score_errors(np.sqrt(variances))
+    found_map = np.stack([internal.scale.scores(onsets), errors])
+    found_map[:, ~internal.known] = np.nan
+    return found_map
 
 
 def _in_order(each: Array | None, order: IntArray) -> Array | None:

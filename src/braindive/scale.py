@@ -52,6 +52,10 @@ class Scale:
         """Scores for the user."""
         return np.asarray((internal - self.centre) / self.spread)
 
+    def score_errors(self, internal: Array | float) -> Array:
+        """Standard errors of scores for the user."""
+        return np.asarray(internal) / abs(self.spread)
+
     def internal_scores(self, scores: Array | float) -> Array:
         """Scores for the model: undoes `scores`."""
         return np.asarray(self.centre + self.spread * scores)

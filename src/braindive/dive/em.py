@@ -445,6 +445,20 @@ def sweep_vertices(
     return swept, found
 
 
+def with_covariance(
+    measurements: Products, timeline: Timeline, parameters: Parameters, z: Array
+) -> Parameters:
+    """Return the same with how vertices differ, from one read where that is not known yet."""
+    if parameters.vertex_covariance is not None:
+        return parameters
+    scores = timeline.scores(parameters.speeds, parameters.shifts)
+    shape = parameters.trajectories.to_array().shape
+    none = replace(parameters, vertex_covariance=np.zeros((*shape, shape[1])))
+    _, covariance = sweep_vertices(measurements, scores, none, z, fixed=True)
+    found = replace(parameters, vertex_covariance=covariance)
+    return replace(found, noise=np.sqrt(noise_variance(parameters.noise**2, found, scores)))
+
+
 def moved(
     parameters: Parameters, timeline: Timeline, trajectories: Curves, speeds: Array, shifts: Array
 ) -> Parameters:

@@ -89,14 +89,14 @@ class AssignDiffering:
                 root = vectors * np.sqrt(values)
                 ratio = np.einsum("ri,rsl,sj->ijl", root, inner[k], root) / variance
                 ratio[np.arange(rank), np.arange(rank)] += 1.0
-                factor = _cholesky(ratio)
+                factor = small_cholesky(ratio)
                 log_determinant = 2 * np.log(factor[np.arange(rank), np.arange(rank)]).sum(axis=0)
-                forward = _forward(factor, root.T @ b)
+                forward = solve_lower(factor, root.T @ b)
                 explained = np.einsum("rl,rl->l", forward, forward) / variance
                 # How the vertex's visits alone tell its coordinates, kept finite where they do not.
                 own = inner[k] + 1e-6 * np.eye(rank)[:, :, None]
-                factor = _cholesky(own)
-                inverse = _forward(factor, np.eye(rank)[:, :, None] * np.ones(len(counts)))
+                factor = small_cholesky(own)
+                inverse = solve_lower(factor, np.eye(rank)[:, :, None] * np.ones(len(counts)))
                 unknown_k = np.einsum("irl,isl->rsl", inverse, inverse)
                 solved[k] = np.einsum("rsl,sl->rl", unknown_k, b)
                 beyond[k] = distances[k] - np.einsum("rl,rl->l", solved[k], b)
@@ -155,14 +155,31 @@ def estimate_covariance(scatter: Scatter, design: Coordinates, before: Array) ->
             continue
         variance = scatter.misfit[k] / scatter.freedom[k]
         own = (scatter.squares[k] - variance * scatter.unknown[k]) / scatter.weights[k]
-        lengths = np.linalg.norm(derivatives, axis=0)
-        lengths[lengths == 0] = 1.0
-        to_parameters = np.linalg.pinv(derivatives / lengths, rcond=_RANK) / lengths[:, None]
-        span = derivatives @ to_parameters
-        values, vectors = np.linalg.eigh(span @ own @ span.T)
-        root = to_parameters @ (vectors * np.sqrt(np.maximum(values, 0.0)))
-        found[k] = root @ root.T
+        found[k] = _in_parameters(own, derivatives)
     return found
+
+
+def without_noise(covariance: Array, design: Coordinates, variances: Array) -> Array:
+    """Psi without noise that was taken for it, of the same variance in every coordinate."""
+    left = effects_of(covariance, design) - variances[:, None, None] * np.eye(design.rank)
+    each = zip(left, design.of_derivatives, strict=True)
+    return np.stack([_in_parameters(own, derivatives) for own, derivatives in each])
+
+
+def _in_parameters(own: Array, derivatives: Array) -> Array:
+    """Psi from J Psi J' in coordinates, as near to it as a covariance can be."""
+    to_parameters = _inverse(derivatives)
+    span = derivatives @ to_parameters
+    values, vectors = np.linalg.eigh(span @ own @ span.T)
+    root = to_parameters @ (vectors * np.sqrt(np.maximum(values, 0.0)))
+    return np.asarray(root @ root.T)
+
+
+def _inverse(derivatives: Array) -> Array:
+    """Generalised inverse of derivatives, (n_parameters, n), each first in units of its length."""
+    lengths = np.linalg.norm(derivatives, axis=0)
+    lengths[lengths == 0] = 1.0
+    return np.asarray(np.linalg.pinv(derivatives / lengths, rcond=_RANK) / lengths[:, None])
 
 
 def own_variance(covariance: Array, derivatives: Array) -> Array:
@@ -184,15 +201,12 @@ def carried_over(covariance: Array, before: Array, after: Array) -> Array:
     """
     found = np.empty_like(covariance)
     for k in range(len(covariance)):
-        lengths = np.linalg.norm(after[:, k], axis=0)
-        lengths[lengths == 0] = 1.0
-        inverse = np.linalg.pinv(after[:, k] / lengths, rcond=_RANK) / lengths[:, None]
-        turn = inverse @ before[:, k]
+        turn = _inverse(after[:, k]) @ before[:, k]
         found[k] = turn @ covariance[k] @ turn.T
     return found
 
 
-def _cholesky(matrices: Array) -> Array:
+def small_cholesky(matrices: Array) -> Array:
     """Lower factors of many small matrices, (rank, rank, n)."""
     rank = len(matrices)
     factor = np.zeros_like(matrices)
@@ -203,10 +217,19 @@ def _cholesky(matrices: Array) -> Array:
     return factor
 
 
-def _forward(factor: Array, right: Array) -> Array:
+def solve_lower(factor: Array, right: Array) -> Array:
     """Solve L x = b for many small lower L, (rank, rank, n); b is (rank, ..., n)."""
     out = np.empty_like(right)
     for i in range(len(factor)):
         known = sum(factor[i, j] * out[j] for j in range(i))
+        out[i] = (right[i] - known) / factor[i, i]
+    return out
+
+
+def solve_upper(factor: Array, right: Array) -> Array:
+    """Solve L' x = b for many small lower L, (rank, rank, n); b is (rank, ..., n)."""
+    out = np.empty_like(right)
+    for i in reversed(range(len(factor))):
+        known = sum(factor[j, i] * out[j] for j in range(i + 1, len(factor)))
         out[i] = (right[i] - known) / factor[i, i]
     return out

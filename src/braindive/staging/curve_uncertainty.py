@@ -12,13 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from braindive.arrays import Array, BoolArray
-from braindive.dive.curves import Curves
+from braindive.dive.curves import Curves, onset_gradients
 from braindive.staging.covariance import CorrelatedStageProblem
 from braindive.staging.likelihood import Posterior
-
-# Step of the derivative of a curve's onset, relative to its parameter: the cube root of the machine
-# precision, as for any central difference.
-_STEP = 6e-6
 
 
 @dataclass(frozen=True)
@@ -87,6 +83,27 @@ class CurveUncertainty:
             found.append(variance + self.unit_variance * (away * spread) ** 2)
         return np.stack(found, axis=1)
 
+    def onset_variances(self, curves: Curves, scores: Array, centre: float, spread: float) -> Array:
+        """Variance of when each cluster is half-way in the user's score, in internal units.
+
+        Parameters
+        ----------
+        curves : Curves
+            Of the clusters.
+        scores : (n_visits,)
+            That were seen.
+        centre, spread : float
+            Origin and unit of the user's score.
+        """
+        away = (curves.onset(scores) - centre) / spread
+        moves = np.zeros((len(curves), len(self.centre)))
+        width = curves.n_parameters()
+        for k, gradient in enumerate(onset_gradients(curves, scores)):
+            moves[k, k * width : (k + 1) * width] = gradient
+        moves -= self.centre + np.outer(away, self.spread)
+        variance = np.einsum("kp,pq,kq->k", moves, self.covariance, moves)
+        return np.asarray(variance + self.unit_variance * (away * spread) ** 2)
+
 
 def sensitivities(problem: CorrelatedStageProblem, posterior: Posterior) -> tuple[Array, Array]:
     """Derivatives of expected speeds and shifts by the parameters, each (S, n_parameters).
@@ -129,21 +146,6 @@ def sensitivities(problem: CorrelatedStageProblem, posterior: Posterior) -> tupl
     )
 
 
-def onset_gradient(trajectories: Curves, scores: Array, cluster: int) -> Array:
-    """Derivative of one cluster's onset by the parameters of all curves, (n_clusters * p,)."""
-    array = trajectories.to_array()
-    found = np.zeros_like(array)
-    for column, value in enumerate(array[cluster]):
-        step = _STEP * max(abs(float(value)), 1.0)
-        ends = []
-        for sign in (1.0, -1.0):
-            moved = array.copy()
-            moved[cluster, column] += sign * step
-            ends.append(float(type(trajectories).from_array(moved).onset(scores)[cluster]))
-        found[cluster, column] = (ends[0] - ends[1]) / (2 * step)
-    return found.ravel()
-
-
 def unit_of_controls(
     problem: CorrelatedStageProblem, posterior: Posterior, reference: BoolArray
 ) -> ScoreUnit:
@@ -171,8 +173,9 @@ def unit_of_years(problem: CorrelatedStageProblem, posterior: Posterior) -> Scor
     first = int(np.argmin(onsets))
     by_speed, by_shift = sensitivities(problem, posterior)
     by_centre = np.zeros(by_speed.shape[1])
-    by_onset = onset_gradient(problem.trajectories, scores, first)
-    by_centre[: len(by_onset)] = by_onset
+    width = problem.trajectories.n_parameters()
+    by_onset = onset_gradients(problem.trajectories, scores)[first]
+    by_centre[first * width : (first + 1) * width] = by_onset
     if not timeline.has_follow_up:
         spread = float(np.std(scores)) or 1.0
         standard = (scores - scores.mean()) / spread

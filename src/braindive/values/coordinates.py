@@ -85,6 +85,13 @@ class Coordinates(Step):
         return int(self._basis[2].shape[2]) + 1
 
     @property
+    def bases(self) -> Array:
+        """Orthonormal bases without weights, (n_clusters, n_visits, rank), the constant first."""
+        basis = self._basis[2]
+        constant = np.full((*basis.shape[:2], 1), 1 / np.sqrt(basis.shape[1]))
+        return np.concatenate([constant, basis], axis=2)
+
+    @property
     def of_derivatives(self) -> Array:
         """Coordinates of the derivatives, (n_clusters, rank, n_parameters)."""
         return self._basis[4]
@@ -105,8 +112,9 @@ class Coordinates(Step):
         return in_fours(rows.reshape(-1, basis.shape[1]), self.dtype)
 
     def __call__(self, block: Block, *own: Any) -> Found:
-        """Return distances (n_clusters, n), coordinates (n_clusters * rank, n), and with holes
-        inner products (n_clusters * rank * rank, n).
+        """Return distances (n_clusters, n) and coordinates (n_clusters * rank, n).
+
+        With holes also inner products of the basis, (n_clusters * rank * rank, n).
         """
         centre, _, basis, of_curves, _ = self._basis
         n_clusters, n_visits, rank = basis.shape

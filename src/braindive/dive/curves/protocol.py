@@ -15,6 +15,9 @@ from braindive.dive.priors import Normal
 # Points at which the onset of a curve that has no formula for it is looked for: a thousandth of
 # the range of the scores is far finer than anyone's score is known.
 _GRID = 1001
+# Step of the derivative of a curve's onset, relative to its parameter: the cube root of the machine
+# precision, as for any central difference.
+_STEP = 6e-6
 
 
 @dataclass(frozen=True)
@@ -256,6 +259,21 @@ class Bounds:
                     (value >= high) & (downhill > 0)
                 )
         return binding
+
+
+def onset_gradients(curves: Curves, scores: Array) -> Array:
+    """Derivatives of each curve's onset by its own parameters, (n_clusters, n_parameters)."""
+    array = curves.to_array()
+    found = np.empty_like(array)
+    for column in range(array.shape[1]):
+        step = _STEP * np.maximum(np.abs(array[:, column]), 1.0)
+        ends = []
+        for sign in (1.0, -1.0):
+            beside = array.copy()
+            beside[:, column] += sign * step
+            ends.append(type(curves).from_array(beside).onset(scores))
+        found[:, column] = (ends[0] - ends[1]) / (2 * step)
+    return found
 
 
 def choose(condition: BoolArray, yes: _Shape, no: _Shape) -> _Shape:
