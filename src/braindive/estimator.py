@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 
-from braindive.arrays import Array, IntArray
+from braindive.arrays import Array, BoolArray, IntArray
 from braindive.checks import check_memory, check_settings, check_variation
 from braindive.cluster_names import display_names
 from braindive.cluster_table import change_errors, cluster_table
@@ -124,6 +124,9 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
     trajectories_ : Trajectories, or another shape
         `amplitude`, `steepness`, `midpoint`, `baseline`, each (n_clusters,); another `curve` has
         its own parameters.
+    plateaus_reached_ : (n_clusters, 2) bool
+        Whether anybody has reached the early and the late plateau of each trajectory. Beyond a
+        plateau that nobody has reached, the trajectory is a guess.
     noise_ : (n_clusters,)
         Standard deviation of one measurement around its cluster's trajectory.
     subjects_, speeds_, shifts_ : (n_subjects,)
@@ -511,6 +514,15 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                 "predict(..., personal=False)."
             )
         return self._personal
+
+    @property
+    def plateaus_reached_(self) -> BoolArray:
+        """Whether anybody has reached the early and the late plateau of each trajectory."""
+        # The curves know their parameters alone, so it takes the scores of the fit to tell. Files
+        # need no place for it, and those written before it was there tell it too.
+        if not hasattr(self, "_internal"):
+            raise NotFittedError("this DIVE is not fitted yet; call fit(cohort) first.")
+        return np.asarray(self.trajectories_.reached(self.scores_))
 
     def summary(self) -> pd.DataFrame:
         """What there is to say about each cluster, from the earliest to the latest affected.
