@@ -8,10 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
-from braindive.arrays import IntArray
+from braindive.arrays import Array, IntArray
 from braindive.cohort import Cohort
 from braindive.dive.curves import CURVES, Curves
+from braindive.dive.initial import one_hot
 from braindive.dive.priors import Normal, Priors
 from braindive.dive.starts import Settings
 from braindive.errors import CohortError, ParameterError
@@ -118,18 +120,18 @@ def check_curve(curve: Any, prior: Normal | None) -> type[Curves]:
 
 
 def check_assignments(
-    assignments: ArrayLike, cohort: Cohort
+    assignments: ArrayLike, cohort: Cohort, what: str = "assignments"
 ) -> tuple[np.ndarray[Any, Any], IntArray]:
-    """Names of the regions and the region number of each vertex, -1 where it belongs nowhere."""
+    """Names of the regions and the region number of each vertex, -1 where it has none."""
     labels = np.asarray(assignments)
     if labels.shape != (cohort.n_vertices,):
         raise ParameterError(
-            f"assignments have shape {labels.shape}, but the cohort has {cohort.n_vertices} "
+            f"{what} have shape {labels.shape}, but the cohort has {cohort.n_vertices} "
             "vertices; give one label for each vertex, from an atlas of the same space."
         )
     if labels.dtype.kind == "f":
         if not np.all(labels == np.round(labels)):
-            raise ParameterError("assignments must be whole numbers or names, one for each vertex.")
+            raise ParameterError(f"{what} must be whole numbers or names, one for each vertex.")
         labels = labels.astype(int)
     if labels.dtype.kind not in "iu":
         names, codes = np.unique(labels.astype(str), return_inverse=True)
@@ -137,9 +139,39 @@ def check_assignments(
         return names, codes
     names = np.unique(labels[labels >= 0])
     if len(names) == 0:
-        raise ParameterError("assignments hold no region: all labels are negative.")
+        raise ParameterError(f"{what} hold no region: all labels are negative.")
     check_n_clusters(len(names), cohort)
     return names, np.where(labels >= 0, np.searchsorted(names, labels), -1)
+
+
+def check_start(start: Any, cohort: Cohort) -> Array:
+    """Responsibilities to begin from, (n_vertices, n_clusters); 0 for vertices not known of.
+
+    Parameters
+    ----------
+    start : (n_vertices,) labels, or a fitted DIVE
+        As the user gave it.
+    cohort : Cohort
+        After preprocessing.
+    """
+    if not isinstance(start, BaseEstimator):
+        names, labels = check_assignments(start, cohort, "the labels of start")
+        return one_hot(labels, len(names))
+    if not hasattr(start, "responsibilities_"):
+        raise ParameterError(
+            "the model to start from is not fitted; call its fit(cohort) first, or give labels."
+        )
+    if len(start.responsibilities_) != cohort.n_vertices:
+        raise ParameterError(
+            f"the model to start from has {len(start.responsibilities_)} vertices, but the cohort "
+            f"has {cohort.n_vertices}; start from a model of the same space and preprocessing."
+        )
+    known = start.responsibilities_ * start.internal_.known[:, None]
+    # A cluster with less than half a vertex is empty, and nothing can begin from it.
+    kept = known[:, known.sum(axis=0) >= 0.5]
+    check_n_clusters(kept.shape[1], cohort)
+    total = kept.sum(axis=1, keepdims=True)
+    return np.divide(kept, total, out=np.zeros_like(kept), where=total > 0.5)
 
 
 class Choices(Protocol):
@@ -148,6 +180,7 @@ class Choices(Protocol):
     n_clusters: int
     spatial: Any
     assignments: Any
+    start: Any
     staging: bool
     method: str
     n_init: int
@@ -167,10 +200,18 @@ def check_settings(model: Choices, cohort: Cohort) -> tuple[np.ndarray[Any, Any]
     regions, settings
         Names of the regions where assignments are given, and what to fit.
     """
-    regions, labels = None, None
+    regions, labels, start = None, None, None
+    if model.assignments is not None and model.start is not None:
+        raise ParameterError(
+            "assignments fix the clusters, and start is where a fit of them begins; give one of "
+            "the two."
+        )
     if model.assignments is not None:
         regions, labels = check_assignments(model.assignments, cohort)
         n_clusters = len(regions)
+    elif model.start is not None:
+        start = check_start(model.start, cohort)
+        n_clusters = start.shape[1]
     else:
         n_clusters = check_n_clusters(model.n_clusters, cohort)
     check_choice("method", model.method, ("fast", "exact"))
@@ -189,6 +230,7 @@ def check_settings(model: Choices, cohort: Cohort) -> tuple[np.ndarray[Any, Any]
         strength=strength,
         graph=graph,
         labels=labels,
+        start=start,
         staging=model.staging,
         exact=model.method == "exact",
         n_init=check_count("n_init", model.n_init),

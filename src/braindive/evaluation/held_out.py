@@ -97,10 +97,12 @@ def _fresh(estimator: Any) -> Any:
 
 
 def _drop_vertices(model: Any, preprocessing: Any) -> None:
-    """Leave out of an atlas the vertices that the preprocessing dropped."""
-    keep, labels = getattr(preprocessing, "keep_", None), getattr(model, "assignments", None)
-    if keep is not None and labels is not None and len(labels) == len(keep):
-        model.set_params(assignments=np.asarray(labels)[keep])
+    """Leave out of an atlas, fixed or to start from, the vertices that were dropped."""
+    keep = getattr(preprocessing, "keep_", None)
+    for name in ("assignments", "start"):
+        labels = getattr(model, name, None)
+        if keep is not None and np.shape(labels) == np.shape(keep):
+            model.set_params(**{name: np.asarray(labels)[keep]})
 
 
 def visit_stages(model: Any, cohort: Cohort) -> Array:

@@ -92,6 +92,8 @@ def select_n_clusters(
     base = DIVE(random_state=seed) if model is None else model
     if base.assignments is not None:
         raise ParameterError("a model with fixed assignments has no number of clusters to choose.")
+    if base.start is not None:
+        raise ParameterError("a model with a start has its number of clusters; leave start out.")
     folds = split_subjects(cohort, n_splits, seed) if n_splits else []
     halves: list[Ids] = []
     for repeat in range(n_resamples):
