@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from braindive.arrays import Array, IntArray
+from braindive.arrays import Array, BoolArray, IntArray
 from braindive.cohort import Cohort
 from braindive.dive.curves import CURVES, Curves
 from braindive.dive.initial import one_hot
@@ -120,10 +120,27 @@ def check_curve(curve: Any, prior: Normal | None) -> type[Curves]:
 
 
 def check_assignments(
-    assignments: ArrayLike, cohort: Cohort, what: str = "assignments"
+    assignments: ArrayLike,
+    cohort: Cohort,
+    keep: BoolArray | None = None,
+    what: str = "assignments",
 ) -> tuple[np.ndarray[Any, Any], IntArray]:
-    """Names of the regions and the region number of each vertex, -1 where it has none."""
+    """Names of the regions and the region number of each vertex, -1 where it has none.
+
+    Parameters
+    ----------
+    assignments : (n_vertices,) labels
+        Of the vertices of the cohort, or of those before the preprocessing dropped some.
+    cohort : Cohort
+        After preprocessing.
+    keep : (n_vertices,) bool, optional
+        Vertices that the preprocessing kept.
+    what : str
+        What the labels are called where they cannot be used.
+    """
     labels = np.asarray(assignments)
+    if keep is not None and labels.shape == keep.shape:
+        labels = labels[keep]
     if labels.shape != (cohort.n_vertices,):
         raise ParameterError(
             f"{what} have shape {labels.shape}, but the cohort has {cohort.n_vertices} "
@@ -144,34 +161,36 @@ def check_assignments(
     return names, np.where(labels >= 0, np.searchsorted(names, labels), -1)
 
 
-def check_start(start: Any, cohort: Cohort) -> Array:
+def check_start(start: Any, cohort: Cohort, keep: BoolArray | None = None) -> Array:
     """Responsibilities to begin from, (n_vertices, n_clusters); 0 for vertices not known of.
 
     Parameters
     ----------
     start : (n_vertices,) labels, or a fitted DIVE
         As the user gave it.
-    cohort : Cohort
-        After preprocessing.
+    cohort, keep
+        As in `check_assignments`.
     """
     if not isinstance(start, BaseEstimator):
-        names, labels = check_assignments(start, cohort, "the labels of start")
+        names, labels = check_assignments(start, cohort, keep, "the labels of start")
         return one_hot(labels, len(names))
     if not hasattr(start, "responsibilities_"):
         raise ParameterError(
             "the model to start from is not fitted; call its fit(cohort) first, or give labels."
         )
-    if len(start.responsibilities_) != cohort.n_vertices:
-        raise ParameterError(
-            f"the model to start from has {len(start.responsibilities_)} vertices, but the cohort "
-            f"has {cohort.n_vertices}; start from a model of the same space and preprocessing."
-        )
     known = start.responsibilities_ * start.internal_.known[:, None]
+    if keep is not None and len(known) == len(keep):
+        known = known[keep]
+    if len(known) != cohort.n_vertices:
+        raise ParameterError(
+            f"the model to start from has {len(known)} vertices, but the cohort has "
+            f"{cohort.n_vertices}; start from a model of the same space and preprocessing."
+        )
     # A cluster with less than half a vertex is empty, and nothing can begin from it.
     kept = known[:, known.sum(axis=0) >= 0.5]
     check_n_clusters(kept.shape[1], cohort)
     total = kept.sum(axis=1, keepdims=True)
-    return np.divide(kept, total, out=np.zeros_like(kept), where=total > 0.5)
+    return np.where(total > 0.5, kept / np.maximum(total, 0.5), 0.0)
 
 
 class Choices(Protocol):
@@ -192,8 +211,17 @@ class Choices(Protocol):
     scale: str
 
 
-def check_settings(model: Choices, cohort: Cohort) -> tuple[np.ndarray[Any, Any] | None, Settings]:
+def check_settings(
+    model: Choices, cohort: Cohort, keep: BoolArray | None = None
+) -> tuple[np.ndarray[Any, Any] | None, Settings]:
     """Check the parameters of a model and translate them for the fit.
+
+    Parameters
+    ----------
+    model : Choices
+        The parameters.
+    cohort, keep
+        As in `check_assignments`.
 
     Returns
     -------
@@ -207,10 +235,10 @@ def check_settings(model: Choices, cohort: Cohort) -> tuple[np.ndarray[Any, Any]
             "the two."
         )
     if model.assignments is not None:
-        regions, labels = check_assignments(model.assignments, cohort)
+        regions, labels = check_assignments(model.assignments, cohort, keep)
         n_clusters = len(regions)
     elif model.start is not None:
-        start = check_start(model.start, cohort)
+        start = check_start(model.start, cohort, keep)
         n_clusters = start.shape[1]
     else:
         n_clusters = check_n_clusters(model.n_clusters, cohort)

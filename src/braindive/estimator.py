@@ -74,7 +74,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         Strength of the Markov random field: estimated where the cohort has a graph, fixed, or off.
     assignments : (n_vertices,) labels, optional
         Fixed clusters, for example of an atlas; `n_clusters` is then their number. Negative whole
-        numbers mark vertices that belong nowhere.
+        numbers mark vertices that belong nowhere. Labels of vertices that the preprocessing drops
+        may be left in.
     start : (n_vertices,) labels or fitted DIVE, optional
         Clusters to begin from in place of those of k-means. The fit refines them, unlike
         `assignments`, and `n_clusters` is their number. Negative whole numbers mark vertices of
@@ -254,7 +255,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self.warnings_: list[str] = []
         self.versions_ = package_versions()
         cohort = self._preprocess(check_cohort(cohort))
-        regions, settings = check_settings(self, cohort)
+        keep = None if self.preprocessing_ is None else self.preprocessing_.keep_
+        regions, settings = check_settings(self, cohort, keep)
         random = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         controls = None if cohort.controls is None else cohort.controls[cohort.canonical_order]
 

@@ -162,6 +162,26 @@ def test_a_saved_model_keeps_the_labels_it_began_from(cohort, earlier, tmp_path)
     np.testing.assert_array_equal(again.labels_, second.labels_)
 
 
+def test_labels_of_vertices_that_the_preprocessing_drops_may_be_left_in(cohort, earlier, rough):
+    values = cohort.values.copy()
+    values[:, [4, 50]] = 1.0
+    constant = bd.Cohort(
+        values, subjects=cohort.subjects, times=cohort.times, controls=cohort.controls
+    )
+    settings = SETTINGS | {"preprocessing": bd.Preprocessing(standardise=False)}
+    short = np.delete(rough, [4, 50])
+    for name in ("start", "assignments"):
+        whole, cut = (
+            bd.DIVE(**{name: labels}, **settings).fit(constant) for labels in (rough, short)
+        )
+        assert whole.labels_.shape == (88,)
+        np.testing.assert_array_equal(whole.scores_, cut.scores_)
+    np.testing.assert_array_equal(
+        bd.DIVE(start=earlier, **settings).fit(constant).labels_,
+        np.delete(earlier.labels_, [4, 50]),
+    )
+
+
 @pytest.mark.parametrize(
     ("start", "message"),
     [

@@ -100,7 +100,7 @@ def _drop_vertices(model: Any, preprocessing: Any) -> None:
     """Leave out of an atlas, fixed or to start from, the vertices that were dropped."""
     keep = getattr(preprocessing, "keep_", None)
     for name in ("assignments", "start"):
-        labels = getattr(model, name, None)
+        labels: Any = getattr(model, name, None)
         if keep is not None and np.shape(labels) == np.shape(keep):
             model.set_params(**{name: np.asarray(labels)[keep]})
 
