@@ -123,7 +123,9 @@ def compare_models(
         for number, fold in enumerate(folds)
         for name, model in models.items()
     ]
-    results_of_tasks = run_tasks(_evaluate, tasks, n_jobs, progress)
+    results_of_tasks = run_tasks(
+        _evaluate, tasks, n_jobs, progress, names=[task[0] for task in tasks]
+    )
     frame = pd.DataFrame([row for rows, _ in results_of_tasks for row in rows])
     parcellations: dict[str, list[IntArray]] = {name: [] for name in models}
     for task, (_, labels) in zip(tasks, results_of_tasks, strict=True):
