@@ -11,8 +11,9 @@ import pandas as pd
 from braindive.arrays import IntArray
 from braindive.cohort import Cohort
 from braindive.estimator import DIVE
-from braindive.evaluation.comparison import correlations, evaluate_fold, score_columns
+from braindive.evaluation.comparison import score_columns
 from braindive.evaluation.folds import Ids, split_subjects
+from braindive.evaluation.held_out import correlations, evaluate_fold
 from braindive.evaluation.rivals import MeanMap
 from braindive.io.spaces import load_space
 from braindive.simulation import contiguous_patches, simulate_cohort

@@ -21,6 +21,7 @@ import matplotlib as mpl
 from adni import MODELS, PEOPLE, TRUTH, adni_fold
 from cache import Row, Task, count_finished, run_cached
 from choosing import choosing_page
+from comparing import comparison_page
 from experiments import (
     closer_trajectories,
     contiguous_areas,
@@ -28,7 +29,7 @@ from experiments import (
     group_test,
     more_clusters,
 )
-from pages import comparison_page, groups_page, index_page, simulations_page
+from pages import groups_page, index_page, simulations_page
 from sizes import FULL, REDUCED, TINY, Size
 
 SIZES = {size.name: size for size in (TINY, REDUCED, FULL)}

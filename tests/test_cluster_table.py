@@ -38,6 +38,18 @@ def test_a_plateau_that_nobody_has_reached_is_marked_and_has_an_interval(model, 
     assert any("late plateau of cluster 2" in message for message in model.warnings_)
 
 
+def test_the_model_itself_tells_which_plateaus_were_reached(model, tmp_path):
+    np.testing.assert_array_equal(model.plateaus_reached_, [[True, True], [True, False]])
+    model.save(tmp_path / "fit.dive")
+    loaded = bd.load_model(tmp_path / "fit.dive")
+    np.testing.assert_array_equal(loaded.plateaus_reached_, model.plateaus_reached_)
+
+
+def test_a_model_that_is_not_fitted_knows_of_no_plateau():
+    with pytest.raises(bd.NotFittedError, match="not fitted yet"):
+        bd.DIVE().plateaus_reached_  # noqa: B018
+
+
 def test_the_table_is_that_of_the_fit(model):
     table, curves = model.summary(), model.trajectories_
     for name in curves.names():

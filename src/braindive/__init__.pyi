@@ -16,6 +16,7 @@ from braindive.errors import (
     NotFittedError,
     ParameterError,
     ReadError,
+    StagingWarning,
 )
 from braindive.estimator import DIVE
 from braindive.evaluation.bootstrap import Bootstrap, bootstrap
@@ -70,6 +71,7 @@ __all__ = [
     "Report",
     "Simulation",
     "Space",
+    "StagingWarning",
     "Surface",
     "Trajectories",
     "Volume",

@@ -8,10 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
-from braindive.arrays import IntArray
+from braindive.arrays import Array, BoolArray, IntArray
 from braindive.cohort import Cohort
 from braindive.dive.curves import CURVES, Curves
+from braindive.dive.initial import one_hot
 from braindive.dive.priors import Normal, Priors
 from braindive.dive.starts import Settings
 from braindive.errors import CohortError, ParameterError
@@ -118,18 +120,35 @@ def check_curve(curve: Any, prior: Normal | None) -> type[Curves]:
 
 
 def check_assignments(
-    assignments: ArrayLike, cohort: Cohort
+    assignments: ArrayLike,
+    cohort: Cohort,
+    keep: BoolArray | None = None,
+    what: str = "assignments",
 ) -> tuple[np.ndarray[Any, Any], IntArray]:
-    """Names of the regions and the region number of each vertex, -1 where it belongs nowhere."""
+    """Names of the regions and the region number of each vertex, -1 where it has none.
+
+    Parameters
+    ----------
+    assignments : (n_vertices,) labels
+        Of the vertices of the cohort, or of those before the preprocessing dropped some.
+    cohort : Cohort
+        After preprocessing.
+    keep : (n_vertices,) bool, optional
+        Vertices that the preprocessing kept.
+    what : str
+        What the labels are called where they cannot be used.
+    """
     labels = np.asarray(assignments)
+    if keep is not None and labels.shape == keep.shape:
+        labels = labels[keep]
     if labels.shape != (cohort.n_vertices,):
         raise ParameterError(
-            f"assignments have shape {labels.shape}, but the cohort has {cohort.n_vertices} "
+            f"{what} have shape {labels.shape}, but the cohort has {cohort.n_vertices} "
             "vertices; give one label for each vertex, from an atlas of the same space."
         )
     if labels.dtype.kind == "f":
         if not np.all(labels == np.round(labels)):
-            raise ParameterError("assignments must be whole numbers or names, one for each vertex.")
+            raise ParameterError(f"{what} must be whole numbers or names, one for each vertex.")
         labels = labels.astype(int)
     if labels.dtype.kind not in "iu":
         names, codes = np.unique(labels.astype(str), return_inverse=True)
@@ -137,9 +156,41 @@ def check_assignments(
         return names, codes
     names = np.unique(labels[labels >= 0])
     if len(names) == 0:
-        raise ParameterError("assignments hold no region: all labels are negative.")
+        raise ParameterError(f"{what} hold no region: all labels are negative.")
     check_n_clusters(len(names), cohort)
     return names, np.where(labels >= 0, np.searchsorted(names, labels), -1)
+
+
+def check_start(start: Any, cohort: Cohort, keep: BoolArray | None = None) -> Array:
+    """Responsibilities to begin from, (n_vertices, n_clusters); 0 for vertices not known of.
+
+    Parameters
+    ----------
+    start : (n_vertices,) labels, or a fitted DIVE
+        As the user gave it.
+    cohort, keep
+        As in `check_assignments`.
+    """
+    if not isinstance(start, BaseEstimator):
+        names, labels = check_assignments(start, cohort, keep, "the labels of start")
+        return one_hot(labels, len(names))
+    if not hasattr(start, "responsibilities_"):
+        raise ParameterError(
+            "the model to start from is not fitted; call its fit(cohort) first, or give labels."
+        )
+    known = start.responsibilities_ * start.internal_.known[:, None]
+    if keep is not None and len(known) == len(keep):
+        known = known[keep]
+    if len(known) != cohort.n_vertices:
+        raise ParameterError(
+            f"the model to start from has {len(known)} vertices, but the cohort has "
+            f"{cohort.n_vertices}; start from a model of the same space and preprocessing."
+        )
+    # A cluster with less than half a vertex is empty, and nothing can begin from it.
+    kept = known[:, known.sum(axis=0) >= 0.5]
+    check_n_clusters(kept.shape[1], cohort)
+    total = kept.sum(axis=1, keepdims=True)
+    return np.where(total > 0.5, kept / np.maximum(total, 0.5), 0.0)
 
 
 class Choices(Protocol):
@@ -148,6 +199,7 @@ class Choices(Protocol):
     n_clusters: int
     spatial: Any
     assignments: Any
+    start: Any
     staging: bool
     method: str
     n_init: int
@@ -160,18 +212,35 @@ class Choices(Protocol):
     scale: str
 
 
-def check_settings(model: Choices, cohort: Cohort) -> tuple[np.ndarray[Any, Any] | None, Settings]:
+def check_settings(
+    model: Choices, cohort: Cohort, keep: BoolArray | None = None
+) -> tuple[np.ndarray[Any, Any] | None, Settings]:
     """Check the parameters of a model and translate them for the fit.
+
+    Parameters
+    ----------
+    model : Choices
+        The parameters.
+    cohort, keep
+        As in `check_assignments`.
 
     Returns
     -------
     regions, settings
         Names of the regions where assignments are given, and what to fit.
     """
-    regions, labels = None, None
+    regions, labels, start = None, None, None
+    if model.assignments is not None and model.start is not None:
+        raise ParameterError(
+            "assignments fix the clusters, and start is where a fit of them begins; give one of "
+            "the two."
+        )
     if model.assignments is not None:
-        regions, labels = check_assignments(model.assignments, cohort)
+        regions, labels = check_assignments(model.assignments, cohort, keep)
         n_clusters = len(regions)
+    elif model.start is not None:
+        start = check_start(model.start, cohort, keep)
+        n_clusters = start.shape[1]
     else:
         n_clusters = check_n_clusters(model.n_clusters, cohort)
     check_choice("method", model.method, ("fast", "exact"))
@@ -191,6 +260,7 @@ def check_settings(model: Choices, cohort: Cohort) -> tuple[np.ndarray[Any, Any]
         strength=strength,
         graph=graph,
         labels=labels,
+        start=start,
         staging=model.staging,
         exact=model.method == "exact",
         vertices_differ=model.vertices == "differ"

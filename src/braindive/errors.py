@@ -39,3 +39,7 @@ class ConvergenceWarning(BraindiveWarning):
 
 class DataWarning(BraindiveWarning):
     """The data allow a fit, but not everything that was asked of it."""
+
+
+class StagingWarning(DataWarning):
+    """Scores or speeds are in doubt, whatever is to be said of the clusters."""

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 
-from braindive.arrays import Array, IntArray
+from braindive.arrays import Array, BoolArray, IntArray
 from braindive.checks import check_memory, check_settings, check_variation
 from braindive.cluster_names import display_names
 from braindive.cluster_table import change_errors, cluster_table
@@ -74,7 +74,13 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         Strength of the Markov random field: estimated where the cohort has a graph, fixed, or off.
     assignments : (n_vertices,) labels, optional
         Fixed clusters, for example of an atlas; `n_clusters` is then their number. Negative whole
-        numbers mark vertices that belong nowhere.
+        numbers mark vertices that belong nowhere. Labels of vertices that the preprocessing drops
+        may be left in.
+    start : (n_vertices,) labels or fitted DIVE, optional
+        Clusters to begin from in place of those of k-means. The fit refines them, unlike
+        `assignments`, and `n_clusters` is their number. Negative whole numbers mark vertices of
+        which nothing is known: they begin in the cluster whose values are most like theirs. Of a
+        fitted model, its responsibilities; a saved model keeps its labels alone.
     staging : bool, default True
         Whether to estimate speeds and shifts; without, the score is the time.
     curve : str or type, default "sigmoid"
@@ -84,6 +90,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         Pooled means, or the published sums over all vertices: the same answer, slowly.
     n_init : int, default 4
         Starts of k-means; those that end in different clusters are fitted, and the best is kept.
+        A given `start` is the only one.
     max_iter : int, default 200
         Most passes over the data.
     tol : float, default 1e-4
@@ -131,6 +138,9 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
     trajectories_ : Trajectories, or another shape
         `amplitude`, `steepness`, `midpoint`, `baseline`, each (n_clusters,); another `curve` has
         its own parameters.
+    plateaus_reached_ : (n_clusters, 2) bool
+        Whether anybody has reached the early and the late plateau of each trajectory. Beyond a
+        plateau that nobody has reached, the trajectory is a guess.
     noise_ : (n_clusters,)
         Standard deviation of one measurement around its cluster's trajectory, or around its
         vertex's own curve where the fit lets vertices differ.
@@ -172,6 +182,14 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
     True
     >>> bool(bd.match_clusters(model, simulation.truth.labels).agreement > 0.9)
     True
+
+    Begin from clusters that are known roughly, here of every second vertex:
+
+    >>> import numpy as np
+    >>> roughly = np.where(np.arange(300) % 2, simulation.truth.labels, -1)
+    >>> again = bd.DIVE(start=roughly, personal=False, random_state=0).fit(simulation.cohort)
+    >>> bool((again.labels_ == model.labels_).mean() > 0.99)
+    True
     """
 
     def __init__(
@@ -180,6 +198,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         *,
         spatial: Literal["auto"] | float | None = "auto",
         assignments: ArrayLike | None = None,
+        start: ArrayLike | DIVE | None = None,
         staging: bool = True,
         curve: str | type[Curves] = "sigmoid",
         method: Literal["fast", "exact"] = "fast",
@@ -199,6 +218,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self.n_clusters = n_clusters
         self.spatial = spatial
         self.assignments = assignments
+        self.start = start
         self.staging = staging
         self.curve = curve
         self.method = method
@@ -248,7 +268,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self.warnings_: list[str] = []
         self.versions_ = package_versions()
         cohort = self._preprocess(check_cohort(cohort))
-        regions, settings = check_settings(self, cohort)
+        keep = None if self.preprocessing_ is None else self.preprocessing_.keep_
+        regions, settings = check_settings(self, cohort, keep)
         random = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         controls = None if cohort.controls is None else cohort.controls[cohort.canonical_order]
 
@@ -485,7 +506,11 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         internal = vars(self.internal_)
         fitted = {name: vars(self)[name] for name in sorted(vars(self)) if name.endswith("_")}
         learnt = {"_placing": self._marginal, "_personal": self._personal}
-        write_model(path, self.get_params(deep=False), fitted | {"_internal": internal} | learnt)
+        parameters = self.get_params(deep=False)
+        if isinstance(self.start, DIVE):
+            # A file holds one model, and of another that its fit began from the labels.
+            parameters["start"] = np.where(self.start.internal_.known, self.start.labels_, -1)
+        write_model(path, parameters, fitted | {"_internal": internal} | learnt)
 
     @classmethod
     def restored(cls, parameters: dict[str, Any], fitted: dict[str, Any]) -> DIVE:
@@ -499,6 +524,13 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         for name, value in fitted.items():
             setattr(model, name, value)
         return model
+
+    def __sklearn_clone__(self) -> DIVE:
+        """Copy the parameters; a model to start from stays fitted, which its copy would not be."""
+        copy: DIVE = super().__sklearn_clone__()
+        if isinstance(self.start, DIVE):
+            copy.start = self.start
+        return copy
 
     @property
     def internal_(self) -> Internal:
@@ -526,6 +558,15 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                 "predict(..., personal=False)."
             )
         return self._personal
+
+    @property
+    def plateaus_reached_(self) -> BoolArray:
+        """Whether anybody has reached the early and the late plateau of each trajectory."""
+        # The curves know their parameters alone, so it takes the scores of the fit to tell. Files
+        # need no place for it, and those written before it was there tell it too.
+        if not hasattr(self, "_internal"):
+            raise NotFittedError("this DIVE is not fitted yet; call fit(cohort) first.")
+        return np.asarray(self.trajectories_.reached(self.scores_))
 
     def summary(self) -> pd.DataFrame:
         """What there is to say about each cluster, from the earliest to the latest affected.

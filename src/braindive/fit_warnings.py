@@ -8,7 +8,7 @@ import numpy as np
 
 from braindive.cluster_table import change_errors
 from braindive.dive.starts import Outcome
-from braindive.errors import ConvergenceWarning, DataWarning
+from braindive.errors import ConvergenceWarning, DataWarning, StagingWarning
 from braindive.results import Results
 
 _ADVICE = {
@@ -44,14 +44,14 @@ def warnings_of(
         )
     if problem.staging and not problem.timeline.has_follow_up:
         yield (
-            DataWarning,
+            StagingWarning,
             "every subject has one visit: no speed and no years can be known from that, so that "
             "all speeds are the same, and a score that would be in years has the spread of the "
             "scores for its unit.",
         )
     elif problem.staging and not results.direction_is_clear:
         yield (
-            DataWarning,
+            StagingWarning,
             "which way the disease runs is not clear from the data: both directions describe how "
             "people change nearly as well "
             f"(judged by {direction.source}, z = {direction.z_value:.1f}), and scores may be "
@@ -62,7 +62,7 @@ def warnings_of(
         yield (
             ConvergenceWarning,
             f"the fit stopped after {monitor.n_iter} iterations without converging "
-            f"({monitor.reason}): {_ADVICE[monitor.reason]}. See objective_.",
+            f"({monitor.reason}): {_ADVICE[monitor.reason]}.",
         )
     if not results.converged:
         yield (

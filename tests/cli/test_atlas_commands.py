@@ -147,3 +147,17 @@ def test_hemispheres_in_the_wrong_order_are_refused(on_surface, tmp_path):
     paths = write_annot(tmp_path)[::-1]
     with pytest.raises(bd.CohortError, match=r"rh.regions.annot is of the right hemisphere"):
         compare(on_surface, paths, tmp_path / "out")
+
+
+def test_averaged_hemispheres_take_the_regions_of_the_left_one(on_surface, tmp_path):
+    left, right = write_annot(tmp_path)
+    soon = ["--starts", "1", "--max-iter", "20", "--people", "alike", "--average-hemispheres"]
+    command = ["fit", str(on_surface), *soon, "-o", str(tmp_path / "fit.dive")]
+    result = CliRunner().invoke(app, [*command, "--atlas", str(left)])
+    assert result.exit_code == 0, result.output
+    model = bd.load_model(tmp_path / "fit.dive")
+    np.testing.assert_array_equal(model.assignments, np.where(LABELS > 0, LABELS, -1))
+    assert model.space_.n_vertices == N_RING
+    refused = CliRunner().invoke(app, [*command, "--atlas", str(left), "--atlas", str(right)])
+    assert isinstance(refused.exception, bd.CohortError)
+    assert "covers 24 vertices" in str(refused.exception)

@@ -165,7 +165,7 @@ def test_folds_with_too_few_subjects_are_one_clear_line(study, tmp_path):
     )
 
 
-@pytest.mark.filterwarnings("ignore:in . of . runs. which way:braindive.DataWarning")
+@pytest.mark.filterwarnings("ignore:in . of . fits.*which way:braindive.DataWarning")
 def test_folds_of_one_class_are_reported_with_counts(study, tmp_path):
     table = pd.read_csv(study / "cohort.tsv", sep="\t")
     rare = table["participant_id"] == table["participant_id"].iloc[-1]

@@ -24,7 +24,26 @@ def test_results_come_in_order_and_warnings_are_counted_once():
     with pytest.warns(bd.DataWarning) as caught:
         results = run_tasks(slow_start, [(number,) for number in range(5)])
     assert results == [0, 10, 20, 30, 40]
-    assert [str(warning.message) for warning in caught] == ["in 2 of 5 runs: # did not converge"]
+    (warning,) = caught
+    assert str(warning.message) == "in 2 of 5 fits: 1 to 3 did not converge"
+
+
+def loud(size, change):
+    warnings.warn(
+        f"{size:,} of 12,000 vertices moved by {change:.2g} in h2", bd.DataWarning, stacklevel=1
+    )
+    if change < 0:
+        warnings.warn("and backwards", bd.DataWarning, stacklevel=1)
+
+
+def test_a_warning_tells_which_fits_it_is_of_and_the_range_of_its_numbers():
+    tasks = [(900, -0.25), (10_000, 3e-5), (1_200, 12.0), (950, -0.5)]
+    with pytest.warns(bd.DataWarning) as caught:
+        run_tasks(loud, tasks, names=["few", "many", "many", "few"])
+    assert [str(warning.message) for warning in caught] == [
+        "in 4 of 4 fits: 900 to 10,000 of 12,000 vertices moved by -0.5 to 12 in h2",
+        "in 2 of 4 fits (few): and backwards",
+    ]
 
 
 def test_any_backend_of_joblib_gives_the_same_results():

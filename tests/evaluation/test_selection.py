@@ -9,9 +9,6 @@ from braindive.evaluation.selection import (
     recommend_n_clusters,
 )
 
-# Which way the disease runs is not clear in every half of a small cohort; nothing here hangs on it.
-pytestmark = pytest.mark.filterwarnings("ignore:in . of .. runs. which way:braindive.DataWarning")
-
 # Fits that end soon; one test chooses among those of the default.
 SOON = {"n_init": 1, "tol": 1e-2, "people": "alike", "random_state": 0}
 
@@ -130,6 +127,26 @@ def test_progress_counts_every_fit(clear_cohort):
 def test_impossible_candidates_are_refused(clear_cohort, candidates, message):
     with pytest.raises(bd.ParameterError, match=message):
         bd.select_n_clusters(clear_cohort, candidates)
+
+
+def test_warnings_of_many_fits_are_told_once_with_the_numbers_of_clusters(recwarn):
+    """Not those of scores and speeds, which the choice does not show."""
+    two = bd.simulate_cohort(
+        n_subjects=40, n_visits=1, n_vertices=2, midpoints=(-10, 10), noise=0.05, random_state=0
+    ).cohort
+    # Two kinds of vertices: a third cluster stays empty.
+    repeated = np.repeat(two.values, 6, axis=1)
+    cohort = bd.Cohort(repeated, subjects=two.subjects, times=two.times)
+    with pytest.warns(bd.StagingWarning, match="every subject has one visit"):
+        bd.DIVE(2, **SOON).fit(cohort)
+    recwarn.clear()
+    bd.select_n_clusters(
+        cohort, [2, 3, 4], model=bd.DIVE(**SOON), n_splits=2, n_resamples=1, random_state=0
+    )
+    assert [str(warning.message) for warning in recwarn] == [
+        "in 10 of 15 fits (3 clusters, 4 clusters): 1 to 2 of 3 to 4 clusters are empty; use "
+        "fewer clusters."
+    ]
 
 
 def test_fixed_assignments_are_refused(clear_cohort):

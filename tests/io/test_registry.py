@@ -221,6 +221,7 @@ def cohort():
         {"spatial": None, "people": "alike"},
         {"spatial": 1.5, "people": "alike"},
         {"assignments": np.arange(60) // 20 - 1},
+        {"start": np.arange(60) // 20 - 1, "people": "alike"},
         {"assignments": ["one", "two"] * 30, "staging": False},
         {"priors": bd.Priors(bd.Gamma(3.0, 2.0), bd.Normal(0.0, 2.0))},
         {"priors": bd.Priors(trajectory=bd.Normal(np.zeros(4), 9.0))},

@@ -96,6 +96,15 @@ def test_a_kept_model_has_what_its_fit_found(kept):
     assert_same(model.visits_["apoe"].fillna("nothing"), expected["visits.apoe"], "visits_")
 
 
+def test_a_kept_model_tells_which_plateaus_were_reached(kept):
+    """Whether somebody has gone through less than a tenth, or more than nine, of the change."""
+    model, expected = kept
+    steepness, midpoint = (expected[f"trajectories.{name}"] for name in ("steepness", "midpoint"))
+    done = 1 / (1 + np.exp(-steepness * (expected["fitted.scores_"][:, None] - midpoint)))
+    reached = np.stack([done.min(axis=0) <= 0.1, done.max(axis=0) >= 0.9], axis=1)
+    np.testing.assert_array_equal(model.plateaus_reached_, reached)
+
+
 def test_a_kept_model_stages_as_it_always_did(unchanged):
     model, expected = unchanged
     stages = model.stage(kept_cohort(expected, space_before_preprocessing(model)))

@@ -18,6 +18,7 @@ from braindive.cli.console import end_interrupted, messages, output, print_json,
 from braindive.cli.fitting import connect
 from braindive.cli.inputs import check_output_folder, open_cohort
 from braindive.cli.progress import count_progress
+from braindive.cli.settings import read_settings
 from braindive.io.archive import replace_file
 
 CohortArgument = Annotated[Path, typer.Argument(help="cohort.tsv or a packed cohort.")]
@@ -37,6 +38,10 @@ def select(
     ] = "2-8",
     splits: Annotated[int, typer.Option(min=0, help="Folds for the held-out likelihood.")] = 5,
     resamples: Annotated[int, typer.Option(min=0, help="Random halves for stability.")] = 3,
+    settings: Annotated[
+        Path | None,
+        typer.Option(help="Settings file of a fit, whose options to use; the number is chosen."),
+    ] = None,
     space: SpaceOption = None,
     seed: SeedOption = 0,
     jobs: JobsOption = -1,
@@ -46,14 +51,18 @@ def select(
     """Choose the number of clusters by likelihood, unseen subjects and stability.
 
     Example: braindive select study.zarr -k 2-8 -o selection/
+
+    Example: braindive select study.zarr -k 2-8 --settings fit.dive.json -o selection/
     """
     numbers = parse_numbers(clusters)
+    model = None if settings is None else _model_of(settings)
     check_output_folder(to)
     data = open_cohort(cohort, space)
     with _spread(dask), count_progress(messages) as progress:
         table = bd.select_n_clusters(
             data,
             numbers,
+            model=model,
             n_splits=splits,
             n_resamples=resamples,
             n_jobs=jobs,
@@ -159,6 +168,17 @@ def groups(
         print_json(table.reset_index().to_dict("records"))
     else:
         output.print(table.T.to_string(), markup=False)
+
+
+def _model_of(path: Path) -> bd.DIVE:
+    """Return the model of a settings file, whose number of clusters is still open."""
+    chosen = read_settings(path)
+    if chosen.start or chosen.atlas:
+        raise bd.ParameterError(
+            f"{path} has a start or an atlas, and with it the number of clusters; take it out to "
+            "choose one."
+        )
+    return chosen.model()
 
 
 @contextmanager

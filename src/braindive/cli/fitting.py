@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # what `braindive --help` need not wait for
 
 # Seconds that a scheduler has to answer, those of a cluster under load included: a choice.
 _PATIENCE = 5.0
+# Groups of options in the help of the command.
+_VALUES, _MODEL, _RUN = "What is done to the values first", "The model", "How it is fitted"
 
 
 def fit(
@@ -32,49 +34,131 @@ def fit(
         Path | None, typer.Argument(help="Packed cohort or cohort.tsv.", show_default=False)
     ] = None,
     to: Annotated[Path, typer.Option("--output", "-o", help="Model to write.")] = Path("fit.dive"),
-    clusters: Annotated[int, typer.Option("--clusters", "-k", help="Number of clusters.")] = 3,
+    clusters: Annotated[
+        int,
+        typer.Option(
+            "--clusters", "-k", help="Number of clusters; with --start or --atlas it is theirs."
+        ),
+    ] = 3,
     space: SpaceOption = None,
-    spatial: Annotated[
-        str, typer.Option(help="Spatial strength: auto, none or a number.")
-    ] = "auto",
-    seed: Annotated[int, typer.Option(help="Seed of the starts.")] = 0,
-    standardise: Annotated[
-        bool, typer.Option("--standardise", help="Z-score each vertex to the controls.")
-    ] = False,
-    covariates: Annotated[
-        str, typer.Option(help="Columns to regress out as in controls, such as age,sex,site.")
-    ] = "",
-    average_hemispheres: Annotated[
-        bool, typer.Option("--average-hemispheres", help="Average left and right.")
-    ] = False,
-    smooth: Annotated[int, typer.Option(help="Rounds of neighbour averaging.")] = 0,
-    starts: Annotated[int, typer.Option(help="Starts of the fit.")] = 4,
-    max_iter: Annotated[int, typer.Option(help="Most passes over the data.")] = 200,
-    tol: Annotated[float, typer.Option(help="Change of labels at which to stop.")] = 1e-4,
-    people: Annotated[
-        str, typer.Option(help="Whether people differ persistently: differ, or alike as published.")
-    ] = "differ",
-    scale: Annotated[
-        str, typer.Option(help="Unit of the score: years, or controls as published.")
-    ] = "years",
     maps: Annotated[Path | None, typer.Option(help="Folder to write maps into as well.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Summary for machines.")] = False,
     settings: Annotated[
         Path | None, typer.Option(help="Settings file of an earlier fit, to repeat it.")
     ] = None,
+    standardise: Annotated[
+        bool,
+        typer.Option(
+            "--standardise", help="Z-score each vertex to the controls.", rich_help_panel=_VALUES
+        ),
+    ] = False,
+    covariates: Annotated[
+        str,
+        typer.Option(
+            help="Columns to regress out as in controls, such as age,sex,site.",
+            rich_help_panel=_VALUES,
+        ),
+    ] = "",
+    average_hemispheres: Annotated[
+        bool,
+        typer.Option(
+            "--average-hemispheres", help="Average left and right.", rich_help_panel=_VALUES
+        ),
+    ] = False,
+    smooth: Annotated[
+        int, typer.Option(help="Rounds of neighbour averaging.", rich_help_panel=_VALUES)
+    ] = 0,
+    start: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Begin from these clusters and refine them: an earlier model, or labels of the "
+            "vertices; twice for two hemispheres, left first.",
+            metavar="FILE",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
+    atlas: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Keep these regions as the clusters; twice for two hemispheres, left first.",
+            metavar="FILE",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
+    staging: Annotated[
+        bool,
+        typer.Option(
+            "--staging/--no-staging",
+            help="Estimate where people stand, or take the time for the score.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = True,
+    spatial: Annotated[
+        str,
+        typer.Option(
+            help="Spatial strength: auto, none or a number.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = "auto",
+    people: Annotated[
+        str,
+        typer.Option(
+            help="Whether people differ persistently: differ, or alike as published.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = "differ",
+    scale: Annotated[
+        str,
+        typer.Option(
+            help="Unit of the score: years, or controls as published.", rich_help_panel=_MODEL
+        ),
+    ] = "years",
+    seed: Annotated[int, typer.Option(help="Seed of the starts.", rich_help_panel=_RUN)] = 0,
+    starts: Annotated[
+        int,
+        typer.Option(help="Starts to find clusters from; the best goes on.", rich_help_panel=_RUN),
+    ] = 4,
+    max_iter: Annotated[
+        int, typer.Option(help="Most passes over the data.", rich_help_panel=_RUN)
+    ] = 200,
+    tol: Annotated[
+        float, typer.Option(help="Change of labels at which to stop.", rich_help_panel=_RUN)
+    ] = 1e-4,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="fast, or exact: the published sums over all vertices, the same answer slowly.",
+            rich_help_panel=_RUN,
+        ),
+    ] = "fast",
     resume: Annotated[
-        bool, typer.Option("--resume", help="Insist on going on with an interrupted fit.")
+        bool,
+        typer.Option(
+            "--resume",
+            help="Insist on going on with an interrupted fit.",
+            rich_help_panel=_RUN,
+        ),
     ] = False,
     memory: Annotated[
-        str | None, typer.Option(help="Memory that a fit from disk may take, such as 2GB.")
+        str | None,
+        typer.Option(
+            help="Memory that a fit from disk may take, such as 2GB.", rich_help_panel=_RUN
+        ),
     ] = None,
     dask: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler to spread the fit over.")
+        str | None,
+        typer.Option(
+            help="Address of a Dask scheduler to spread the fit over.", rich_help_panel=_RUN
+        ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Summary for machines.")] = False,
 ) -> None:
     """Fit a model; the same command goes on after an interruption, to the same answer.
 
     Example: braindive fit study.zarr -k 3 -o fit.dive
+
+    Example: braindive fit study.zarr --start fit.dive -o refined.dive
+
+    Example: braindive fit study.zarr --atlas lh.annot --atlas rh.annot -o regions.dive
 
     Example: braindive fit --settings fit.dive.json -o again.dive
     """
@@ -88,6 +172,7 @@ def fit(
         check_output_folder(maps)
     model = chosen.model().set_params(memory=memory)
     opened = open_cohort(Path(chosen.cohort), chosen.space)
+    model.set_params(**chosen.given_clusters(opened))
     fingerprint = fit_fingerprint(opened, model.get_params(deep=False))
     kept = path.with_name(f"{path.name}.checkpoint")
     checkpoint = _find_checkpoint(kept, fingerprint, resume)
@@ -146,12 +231,19 @@ def _choose(context: typer.Context, file: Path | None) -> FitSettings:
         source = context.get_parameter_source(name)
         typed = source is not None and source.name == "COMMANDLINE"
         if name not in outside and (typed or (file is None and value is not None)):
-            given[names.get(name, name)] = str(value) if isinstance(value, Path) else value
+            given[names.get(name, name)] = _plain(value)
     if file is not None:
         return merge(read_settings(file), given)
     if "cohort" not in given:
         raise bd.ParameterError("give a cohort, as in: braindive fit study.zarr -k 3 -o fit.dive")
     return FitSettings(**given)
+
+
+def _plain(value: Any) -> Any:
+    """Turn paths into text, one or several; leave everything else as it is."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(str, value))
+    return str(value) if isinstance(value, Path) else value
 
 
 def _find_checkpoint(path: Path, fingerprint: str, required: bool) -> Checkpoint | None:

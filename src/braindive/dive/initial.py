@@ -110,6 +110,23 @@ def _nearest(features: Array, centres: Array) -> IntArray:
     return np.asarray(distances.argmin(axis=0))
 
 
+def fill_in(responsibilities: Array, features: Array) -> Array:
+    """Give each vertex without responsibilities to the cluster whose mean features are nearest.
+
+    Parameters
+    ----------
+    responsibilities : (n_vertices, n_clusters)
+        0 in all clusters where nothing is known of a vertex; no cluster is empty.
+    features : (n_vertices, n_features)
+        Of `vertex_features`.
+    """
+    centres = responsibilities.T @ features / responsibilities.sum(axis=0)[:, None]
+    unknown = responsibilities.sum(axis=1) == 0
+    filled = responsibilities.copy()
+    filled[unknown] = one_hot(_nearest(features[unknown], centres), len(centres))
+    return filled
+
+
 def one_hot(labels: IntArray, n_clusters: int) -> Array:
     """Responsibilities of 0 and 1 from labels; a negative label belongs nowhere."""
     responsibilities = np.zeros((len(labels), n_clusters))

@@ -15,6 +15,7 @@ from braindive.dive.em import Parameters, Problem, State, run_em
 from braindive.dive.initial import (
     Direction,
     cluster_vertices,
+    fill_in,
     one_hot,
     start_shifts,
     vertex_features,
@@ -48,6 +49,9 @@ class Settings:
         lambda where it is fixed.
     labels : (n_vertices,) int or None
         Fixed clusters, -1 where a vertex belongs nowhere.
+    start : (n_vertices, n_clusters) or None
+        Responsibilities to begin from in place of those of k-means; 0 in all clusters where
+        nothing is known of a vertex.
     staging, exact, vertices_differ : bool
         As in `em.Problem`.
     n_init, max_iter : int
@@ -63,6 +67,7 @@ class Settings:
     graph: csr_array | None
     strength: float | None
     labels: IntArray | None
+    start: Array | None
     staging: bool
     exact: bool
     vertices_differ: bool
@@ -185,15 +190,9 @@ def find_starts(
     controls: BoolArray | None,
     random: np.random.Generator,
 ) -> list[Start]:
-    """One start for each different outcome of k-means; two where the direction is not clear."""
-    if settings.labels is None:
-        features = vertex_features(measurements, settings.graph, random)
-        partitions = cluster_vertices(features, settings.n_clusters, random, settings.n_init)
-    else:
-        partitions = [settings.labels]
+    """One start for each partition to begin from; two where the direction is not clear."""
     starts = []
-    for labels in partitions:
-        z = one_hot(labels, settings.n_clusters)
+    for z in _partitions(measurements, settings, random):
         pooled = PooledMeans.from_products(*measurements.pool(z), z, measurements.squares)
         shifts, direction = start_shifts(pooled, timeline, controls)
         if not settings.staging:
@@ -206,6 +205,21 @@ def find_starts(
             )
             starts.append(Start(State(parameters, z), problem, direction, sign < 0))
     return starts
+
+
+def _partitions(
+    measurements: Products, settings: Settings, random: np.random.Generator
+) -> list[Array]:
+    """Responsibilities to begin from: fixed ones, given ones, or all that k-means ends in."""
+    if settings.labels is not None:
+        return [one_hot(settings.labels, settings.n_clusters)]
+    if settings.start is not None and (settings.start.sum(axis=1) > 0).all():
+        return [settings.start]
+    features = vertex_features(measurements, settings.graph, random)
+    if settings.start is not None:
+        return [fill_in(settings.start, features)]
+    found = cluster_vertices(features, settings.n_clusters, random, settings.n_init)
+    return [one_hot(labels, settings.n_clusters) for labels in found]
 
 
 def _set_out(

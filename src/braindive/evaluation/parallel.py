@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
@@ -17,6 +17,9 @@ from joblib.externals.loky.backend import resource_tracker as loky_resource_trac
 
 from braindive.errors import BraindiveWarning, DataWarning
 
+# A number in a message, with its sign, thousands and exponent.
+_NUMBER = re.compile(r"(?:(?<![\w.])-)?\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?")
+
 Result = TypeVar("Result")
 Report = Callable[[int, int], None]
 """Called with the number of pieces done and their total."""
@@ -27,11 +30,13 @@ def run_tasks(
     tasks: Sequence[tuple[Any, ...]],
     n_jobs: int | None = None,
     progress: Report | None = None,
+    names: Sequence[str] | None = None,
 ) -> list[Result]:
     """Call a function once for each tuple of arguments; results come in the order of the tasks.
 
     Each task carries its own seed, so the number of workers cannot change a result. Warnings of
-    the fits are counted and given once, since those of a worker process would be lost.
+    the fits are gathered, since those of a worker process would be lost, and given once for each
+    kind: in how many fits, in which ones, and with the range of their numbers.
 
     Ctrl-C ends in a `KeyboardInterrupt` here, once, after the worker processes were ended; they
     say nothing about it themselves. SIGTERM likewise ends in a `SystemExit`.
@@ -46,6 +51,8 @@ def run_tasks(
         Workers, as in joblib; any joblib backend can be chosen with `joblib.parallel_config`.
     progress : callable, optional
         Called with the number of finished tasks and of all.
+    names : sequence of str, optional
+        What warnings call each task, such as "3 clusters"; several may have the same name.
 
     Returns
     -------
@@ -59,15 +66,16 @@ def run_tasks(
     """
     calls = (delayed(_recorded)(function, task) for task in tasks)
     results: list[Result] = []
-    seen: Counter[str] = Counter()
+    heard: dict[str, dict[int, str]] = {}
     with _Interrupts() as interrupts:
         with interrupts.kept_from_workers(n_jobs):
             outputs = Parallel(n_jobs=n_jobs, return_as="generator")(calls)
         try:
             interrupts.let_through()
             for result, messages in outputs:
+                for message in messages:
+                    heard.setdefault(_NUMBER.sub("#", message), {})[len(results)] = message
                 results.append(result)
-                seen.update(set(messages))
                 if progress is not None:
                     progress(len(results), len(tasks))
                 interrupts.let_through()
@@ -77,8 +85,12 @@ def run_tasks(
                 # Whoever interrupts knows that tasks are left, of which joblib would warn.
                 warnings.simplefilter("ignore", UserWarning)
                 outputs.close()
-    for message, count in sorted(seen.items()):
-        warnings.warn(f"in {count} of {len(tasks)} runs: {message}", DataWarning, stacklevel=3)
+    for _, found in sorted(heard.items()):
+        where = f"in {len(found)} of {len(tasks)} fits"
+        if names is not None:
+            affected = dict.fromkeys(names[number] for number in found)
+            where += f" ({', '.join(affected)})" * (len(affected) < len(set(names)))
+        warnings.warn(f"{where}: {_in_one(list(found.values()))}", DataWarning, stacklevel=3)
     return results
 
 
@@ -88,12 +100,18 @@ def _recorded(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", BraindiveWarning)
         result = function(*arguments)
-    return result, [_kind(warning.message) for warning in caught]
+    return result, [str(warning.message) for warning in caught]
 
 
-def _kind(warning: Warning | str) -> str:
-    """The warning without the numbers of this one run, so that equal ones can be counted."""
-    return "".join("#" if letter.isdigit() else letter for letter in str(warning))
+def _in_one(messages: list[str]) -> str:
+    """One message for several that differ in their numbers alone, of which it gives the range."""
+    ranges = []
+    for numbers in zip(*(_NUMBER.findall(message) for message in messages), strict=True):
+        ordered = sorted(numbers, key=lambda number: float(number.replace(",", "")))
+        same = len(set(numbers)) == 1
+        ranges.append(ordered[0] if same else f"{ordered[0]} to {ordered[-1]}")
+    left = iter(ranges)
+    return _NUMBER.sub(lambda _: next(left), messages[0])
 
 
 class _Interrupts:

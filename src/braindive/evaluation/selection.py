@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from sklearn.utils import check_random_state
 from braindive.arrays import IntArray
 from braindive.checks import check_count, check_n_clusters
 from braindive.cohort.cohort import Cohort, check_cohort
-from braindive.errors import ParameterError
+from braindive.errors import ParameterError, StagingWarning
 from braindive.estimator import DIVE
 from braindive.evaluation.folds import Ids, split_subjects
 from braindive.evaluation.overlap import parcellation_agreement
@@ -92,6 +93,8 @@ def select_n_clusters(
     base = DIVE(random_state=seed) if model is None else model
     if base.assignments is not None:
         raise ParameterError("a model with fixed assignments has no number of clusters to choose.")
+    if base.start is not None:
+        raise ParameterError("a model with a start has its number of clusters; leave start out.")
     folds = split_subjects(cohort, n_splits, seed) if n_splits else []
     halves: list[Ids] = []
     for repeat in range(n_resamples):
@@ -103,7 +106,8 @@ def select_n_clusters(
         tasks.append((candidate, cohort, [], False))
         tasks += [(candidate, cohort, fold, True) for fold in folds]
         tasks += [(candidate, cohort, half, False) for half in halves]
-    fits = run_tasks(fit_without, tasks, n_jobs, progress)
+    names = [f"{number} clusters" for number in numbers for _ in range(per_candidate)]
+    fits = run_tasks(fit_without, tasks, n_jobs, progress, names)
     rows = {}
     for place, number in enumerate(numbers):
         whole, *parts = fits[place * per_candidate : (place + 1) * per_candidate]
@@ -206,7 +210,10 @@ def fit_without(
     """Fit without some subjects and, if asked, judge the fit on them."""
     out = set(subjects)
     left_out = np.array([subject in out for subject in cohort.subjects])
-    fitted = clone(model).set_params(personal=False).fit(cohort.select(visits=~left_out))
+    with warnings.catch_warnings():
+        # Nobody sees the scores and speeds of these fits.
+        warnings.simplefilter("ignore", StagingWarning)
+        fitted = clone(model).set_params(personal=False).fit(cohort.select(visits=~left_out))
     held_out = fitted.score(cohort.select(visits=left_out)) if judge else np.nan
     return CandidateFit(
         model.n_clusters,

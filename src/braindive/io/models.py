@@ -133,7 +133,10 @@ def fit_fingerprint(cohort: Cohort, parameters: dict[str, Any]) -> str:
     str
     """
     same_result = {
-        key: value for key, value in parameters.items() if key not in ("n_jobs", "memory")
+        # Of a model to start from, what the fit begins from.
+        key: getattr(value, "responsibilities_", value)
+        for key, value in parameters.items()
+        if key not in ("n_jobs", "memory")
     }
     facts = {
         "parameters": same_result,

@@ -12,7 +12,7 @@ from braindive.arrays import Array
 from braindive.cohort import Cohort
 from braindive.dive.pooled import PooledMeans
 from braindive.errors import ParameterError
-from braindive.evaluation.comparison import visit_stages
+from braindive.evaluation.held_out import visit_stages
 from braindive.plotting.style import (
     LEGEND,
     MOST_IN_LEGEND,
