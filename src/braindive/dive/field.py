@@ -11,8 +11,8 @@ from scipy.sparse import csr_array
 
 from braindive.arrays import Array
 
-# Most updates of z in a pass, and the share of the old z that is kept: without damping, updates went
-# round in circles on a simulated cortex.
+# Most updates of z in a pass, and the share of the old z that is kept: without damping, updates
+# went round in circles on a simulated cortex.
 _SWEEPS = 10
 _KEEP = 0.5
 # A field that grows: its first strength, the factor of the next, and updates of z at each. Choices.

@@ -6,7 +6,7 @@ by Gauss-Newton steps on the vertex's means in bins of the score, and how well i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -304,30 +304,92 @@ def map_vertices(
     responsibilities : (n_vertices, n_clusters)
         z.
     """
+    found = without_personal_noise(measurements, timeline, parameters, responsibilities)
+    scores = timeline.scores(found.speeds, found.shifts)
+    covariance = found.vertex_covariance
+    assert covariance is not None
+    step = MapVertices(
+        Bins.of(scores),
+        found.trajectories,
+        found.noise,
+        covariance,
+        bounds,
+        onset_gradients(found.trajectories, scores),
+    )
+    (onsets, variances), _ = measurements.run(step, responsibilities)
+    return VertexMap(onsets, variances)
+
+
+def without_personal_noise(
+    measurements: Products, timeline: Timeline, parameters: Parameters, responsibilities: Array
+) -> Parameters:
+    """Noise that counts for one vertex's curve, and Psi without what was such noise.
+
+    People differ persistently, so that visits count for less than their number.
+    """
     curves, noise = parameters.trajectories, parameters.noise
     scores = timeline.scores(parameters.speeds, parameters.shifts)
-    derivatives = curves.jacobian(scores)
-    covariance = parameters.vertex_covariance
-    assert covariance is not None
-    design = Coordinates(curves.evaluate(scores), derivatives, None, measurements.dtype)
+    design = Coordinates(curves.evaluate(scores), curves.jacobian(scores), None, measurements.dtype)
     effect = DesignEffect(design.curves, design.bases, timeline.starts)
     few = evenly_chosen(responsibilities.argmax(axis=1), len(curves))
     _, (by_person, independent) = measurements.run(effect, few)
     n_subjects = timeline.n_subjects
     small = n_subjects / max(n_subjects - design.rank, 1)
     inflation = np.maximum(small * by_person / np.maximum(independent, 1e-300), 1.0)
-    # What looks like differences between vertices and is noise of this kind is none.
+    covariance = parameters.vertex_covariance
+    assert covariance is not None
     covariance = without_noise(covariance, design, (inflation - 1) * noise**2)
-    step = MapVertices(
-        Bins.of(scores),
-        curves,
-        noise * np.sqrt(inflation),
-        covariance,
-        bounds,
-        onset_gradients(curves, scores),
-    )
-    (onsets, variances), _ = measurements.run(step, responsibilities)
-    return VertexMap(onsets, variances)
+    return replace(parameters, noise=noise * np.sqrt(inflation), vertex_covariance=covariance)
+
+
+@dataclass(frozen=True)
+class EstimateVertices(Step):
+    """Curves of some vertices, by their own measurements and a weak prior.
+
+    Parameters
+    ----------
+    bins, curves, noise, bounds
+        As in `MapVertices`.
+    precisions : (n_clusters, n_parameters, n_parameters)
+        Of the prior around each cluster's curve.
+    """
+
+    bins: Bins
+    curves: Curves
+    noise: Array
+    precisions: Array
+    bounds: Bounds
+    needs_summary = True
+    chooses_vertices = True
+
+    def __call__(self, block: Block, *own: Any) -> Found:
+        """Return parameters, their information and the gradient, given labels or -1."""
+        (labels,) = own
+        n_parameters, mine = self.curves.n_parameters(), np.flatnonzero(labels >= 0)
+        found = np.zeros((n_parameters, len(mine)))
+        information = np.zeros((n_parameters, n_parameters, len(mine)))
+        gradient = np.zeros((n_parameters, len(mine)))
+        some = replace(
+            block,
+            values=block.values[:, mine],
+            observed=None if block.observed is None else block.observed[:, mine],
+            summary=tuple(each[mine] for each in block.known),
+        )
+        means, weights = self.bins.pool(some)
+        scores = self.bins.scores
+        for k in range(len(self.curves)):
+            each = np.flatnonzero(labels[mine] == k)
+            if not len(each):
+                continue
+            known = weights[:, each] / self.noise[k] ** 2
+            centre = self.curves[np.array([k])]
+            one = own_curves(means[:, each], known, scores, centre, self.precisions[k], self.bounds)
+            curves = type(centre).from_array(one.parameters.T)
+            residuals = known * (means[:, each] - curves.evaluate(scores))
+            found[:, each], information[:, :, each] = one
+            gradient[:, each] = np.einsum("blp,bl->pl", curves.jacobian(scores), residuals)
+        flat = information.reshape(-1, len(mine))
+        return (found, flat, gradient), ()
 
 
 def evenly_chosen(labels: IntArray, n_clusters: int) -> IntArray:

@@ -21,6 +21,8 @@ from braindive.values.coordinates import Coordinates
 _LEAST_VISITS = 3
 # Directions of the derivatives that are shorter than this share of the longest are not told apart.
 _RANK = 1e-4
+# Parameters by which a curve moves less than this share of what it moves by another are left alone.
+_FLAT = 1e-3
 
 
 class Scatter(NamedTuple):
@@ -176,10 +178,13 @@ def _in_parameters(own: Array, derivatives: Array) -> Array:
 
 
 def _inverse(derivatives: Array) -> Array:
-    """Generalised inverse of derivatives, (n_parameters, n), each first in units of its length."""
+    """Generalised inverse of derivatives, (n_parameters, n), each first in units of its length.
+
+    Parameters that hardly move the curve, as the midpoint of a flat one, do not differ.
+    """
     lengths = np.linalg.norm(derivatives, axis=0)
-    lengths[lengths == 0] = 1.0
-    return np.asarray(np.linalg.pinv(derivatives / lengths, rcond=_RANK) / lengths[:, None])
+    units = np.where(lengths > _FLAT * lengths.max(), lengths, np.inf)
+    return np.asarray(np.linalg.pinv(derivatives / units, rcond=_RANK) / units[:, None])
 
 
 def own_variance(covariance: Array, derivatives: Array) -> Array:

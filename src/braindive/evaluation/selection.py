@@ -20,10 +20,10 @@ from braindive.evaluation.folds import Ids, split_subjects
 from braindive.evaluation.overlap import parcellation_agreement
 from braindive.evaluation.parallel import Report, run_tasks
 
-# Parcellations that agree less than this between halves of the subjects are not to be believed.
+# Parcellations that agree less than this between halves of the subjects are not settled.
 _STABLE = 0.6
-# Stabilities that differ by less than this are as good as equal.
-_EQUAL = 0.02
+# Below this they have nothing to do with each other: what one half shows, the other does not.
+_UNRELATED = 0.15
 
 
 class Recommendation(NamedTuple):
