@@ -12,8 +12,9 @@ from braindive.dive.em import (
     Parameters,
     Problem,
     State,
-    moved,
+    carried,
     noise_variance,
+    own_variance,
     relabel,
     with_covariance,
 )
@@ -244,10 +245,13 @@ def _sums(state: State) -> tuple[Array, Array]:
 def _shown(found: Parameters, placed: MarginalStages, pooled: PooledMeans) -> Parameters:
     """Return the curves and stages of the marginal fit, with the noise of a vertex around them."""
     curves, timeline = placed.problem.trajectories, placed.timeline
-    found = moved(found, timeline, curves, placed.speeds, placed.shifts)
     scores = timeline.scores(placed.speeds, placed.shifts)
-    variance = pooled.variance(curves.evaluate(scores))
-    return replace(found, noise=np.sqrt(noise_variance(variance, found, scores)))
+    own = own_variance(pooled, timeline, found)
+    noise = np.sqrt(noise_variance(pooled.variance(curves.evaluate(scores)), own))
+    shown = replace(
+        found, trajectories=curves, speeds=placed.speeds, shifts=placed.shifts, noise=noise
+    )
+    return carried(found, shown, timeline)
 
 
 def _reference(controls: BoolArray | None, timeline: Timeline) -> BoolArray:

@@ -37,7 +37,6 @@ from braindive.dive.vertices import (
     carried_over,
     effects_of,
     estimate_covariance,
-    own_variance,
 )
 from braindive.values.coordinates import Coordinates
 from braindive.values.protocol import Products, Swept
@@ -214,13 +213,14 @@ def m_step(
     less than the given share of what all have gained: the next pass goes on from there.
     """
     occupied = sums.weights.sum(axis=0) > _EMPTY * len(problem.timeline.times)
+    own = own_variance(sums, problem.timeline, parameters)
     here = update_trajectories(sums, problem, parameters, occupied, n_iter < _SEARCHING[0])
-    here = update_noise(sums, problem, here, occupied)
+    here = update_noise(sums, problem, here, occupied, own)
     if not problem.staging:
-        return here
+        return carried(parameters, here, problem.timeline)
     search = n_iter < _SEARCHING[1] or n_iter % _LOOK_AGAIN == 0
     here = update_stages(sums, problem, here, search)
-    here = update_noise(sums, problem, here, occupied)
+    here = update_noise(sums, problem, here, occupied, own)
 
     first = value = m_step_objective(sums, problem, here)
     damping = 1e-3
@@ -238,7 +238,7 @@ def m_step(
         shifts = np.where(stays, here.shifts, shifts)
         speeds, shifts = fit_stages(stage, speeds, shifts, max_iter=1)
         there = replace(there, speeds=speeds, shifts=shifts)
-        there = update_noise(sums, problem, there, occupied)
+        there = update_noise(sums, problem, there, occupied, own)
         value_there = m_step_objective(sums, problem, there)
         gain = value_there - value
         if gain > 0:
@@ -248,7 +248,7 @@ def m_step(
         nothing = tol * (1 + abs(value))
         if -nothing <= gain <= max(nothing, share * (value - first)) or damping > 1e6:
             break
-    return here
+    return carried(parameters, here, problem.timeline)
 
 
 def m_step_objective(sums: Sums, problem: Problem, parameters: Parameters) -> float:
@@ -287,25 +287,30 @@ def update_trajectories(
 
 
 def update_noise(
-    sums: Sums, problem: Problem, parameters: Parameters, occupied: BoolArray
+    sums: Sums, problem: Problem, parameters: Parameters, occupied: BoolArray, own: Array
 ) -> Parameters:
-    """sigma_k^2 = sum_ln z_lk (V_ln - f(s_n; theta_k))^2 / sum_ln z_lk.
+    """sigma_k^2 = sum_ln z_lk (V_ln - f(s_n; theta_k))^2 / sum_ln z_lk - own_k.
 
-    Where vertices differ, less what their own coefficients add.
+    The last is what vertices' own coefficients add where they differ, and else 0.
     """
     scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
     variance = sums.variance(parameters.trajectories.evaluate(scores))
-    noise = np.sqrt(noise_variance(variance, parameters, scores))
+    noise = np.sqrt(noise_variance(variance, own))
     return replace(parameters, noise=np.where(occupied, noise, parameters.noise))
 
 
-def noise_variance(variance: Array, parameters: Parameters, scores: Array) -> Array:
+def noise_variance(variance: Array, own: Array) -> Array:
     """Variance of a measurement around its vertex's own curve, from that around the cluster's."""
-    if parameters.vertex_covariance is not None:
-        derivatives = parameters.trajectories.jacobian(scores)
-        own = own_variance(parameters.vertex_covariance, derivatives)
-        variance = np.maximum(variance - own, _LEAST_NOISE * variance)
-    return np.maximum(variance, NOISE_FLOOR**2)
+    return np.maximum(np.maximum(variance - own, _LEAST_NOISE * variance), NOISE_FLOOR**2)
+
+
+def own_variance(sums: Sums, timeline: Timeline, parameters: Parameters) -> Array:
+    """How much vertices' own coefficients add to the variance around the cluster's curve."""
+    if parameters.vertex_covariance is None:
+        return np.zeros(len(parameters.noise))
+    scores = timeline.scores(parameters.speeds, parameters.shifts)
+    around = sums.variance(parameters.trajectories.evaluate(scores))
+    return np.maximum(around - parameters.noise**2, 0.0)
 
 
 def update_stages(sums: Sums, problem: Problem, parameters: Parameters, search: bool) -> Parameters:
@@ -412,11 +417,8 @@ def sweep(
     """
     scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
     if problem.vertices_differ and parameters.vertex_covariance is None:
-        shape = parameters.trajectories.to_array().shape
-        nothing = np.zeros((*shape, shape[1]))
-        parameters = replace(parameters, vertex_covariance=nothing)
-    swept, covariance = sweep_vertices(problem.measurements, scores, parameters, field, fixed)
-    parameters = replace(parameters, vertex_covariance=covariance)
+        parameters = replace(parameters, vertex_covariance=_nothing(parameters))
+    swept, parameters = sweep_vertices(problem.measurements, scores, parameters, field, fixed)
     if problem.vertices_differ and problem.graph is None and problem.fixed is None:
         # One vertex more in each, so that no cluster can vanish for ever.
         total = swept.responsibilities.sum(axis=0) + 1.0
@@ -430,19 +432,21 @@ def sweep_vertices(
     parameters: Parameters,
     field: Array | None = None,
     fixed: bool = False,
-) -> tuple[Swept, Array | None]:
-    """D, z and pooled measurements, and Psi given z where vertices differ."""
+) -> tuple[Swept, Parameters]:
+    """D, z and pooled measurements, and where vertices differ sigma and Psi given z."""
     curves = parameters.trajectories.evaluate(scores)
     if parameters.vertex_covariance is None:
-        return measurements.sweep(curves, Assign(parameters.noise, fixed), field), None
+        return measurements.sweep(curves, Assign(parameters.noise, fixed), field), parameters
     derivatives = parameters.trajectories.jacobian(scores)
     design = Coordinates(curves, derivatives, None, measurements.dtype)
     effects = effects_of(parameters.vertex_covariance, design)
     shares = None if parameters.shares is None else np.log(parameters.shares)
     assign = AssignDiffering(parameters.noise, effects, shares, fixed)
     swept = measurements.sweep(curves, assign, field, derivatives)
-    found = estimate_covariance(Scatter(*swept.more), design, parameters.vertex_covariance)
-    return swept, found
+    scatter = Scatter(*swept.more)
+    covariance = estimate_covariance(scatter, design, parameters.vertex_covariance)
+    noise = np.sqrt(np.maximum(scatter.variances(parameters.noise**2), NOISE_FLOOR**2))
+    return swept, replace(parameters, noise=noise, vertex_covariance=covariance)
 
 
 def with_covariance(
@@ -452,31 +456,25 @@ def with_covariance(
     if parameters.vertex_covariance is not None:
         return parameters
     scores = timeline.scores(parameters.speeds, parameters.shifts)
+    none = replace(parameters, vertex_covariance=_nothing(parameters))
+    return sweep_vertices(measurements, scores, none, z, fixed=True)[1]
+
+
+def _nothing(parameters: Parameters) -> Array:
     shape = parameters.trajectories.to_array().shape
-    none = replace(parameters, vertex_covariance=np.zeros((*shape, shape[1])))
-    _, covariance = sweep_vertices(measurements, scores, none, z, fixed=True)
-    found = replace(parameters, vertex_covariance=covariance)
-    return replace(found, noise=np.sqrt(noise_variance(parameters.noise**2, found, scores)))
+    return np.zeros((*shape, shape[1]))
 
 
-def moved(
-    parameters: Parameters, timeline: Timeline, trajectories: Curves, speeds: Array, shifts: Array
-) -> Parameters:
-    """Return the same with other curves and stages; vertices differ by the same functions."""
-    covariance = parameters.vertex_covariance
-    if covariance is not None:
-        before = parameters.trajectories.jacobian(
-            timeline.scores(parameters.speeds, parameters.shifts)
-        )
-        after = trajectories.jacobian(timeline.scores(speeds, shifts))
-        covariance = carried_over(covariance, before, after)
-    return replace(
-        parameters,
-        trajectories=trajectories,
-        speeds=speeds,
-        shifts=shifts,
-        vertex_covariance=covariance,
+def carried(before: Parameters, after: Parameters, timeline: Timeline) -> Parameters:
+    """Return parameters after a step; vertices differ by the same functions of the visits."""
+    covariance = before.vertex_covariance
+    if covariance is None:
+        return after
+    old, new = (
+        each.trajectories.jacobian(timeline.scores(each.speeds, each.shifts))
+        for each in (before, after)
     )
+    return replace(after, vertex_covariance=carried_over(covariance, old, new))
 
 
 def relabel(problem: Problem, parameters: Parameters, before: Array) -> State:

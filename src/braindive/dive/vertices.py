@@ -44,6 +44,11 @@ class Scatter(NamedTuple):
     squares: Array
     unknown: Array
 
+    def variances(self, before: Array) -> Array:
+        """sigma_k^2; those before where there are too few vertices."""
+        known = (self.weights >= 1) & (self.freedom > 0)
+        return np.where(known, self.misfit / np.where(known, self.freedom, 1.0), before)
+
 
 @dataclass(frozen=True)
 class AssignDiffering:
@@ -151,11 +156,11 @@ def estimate_covariance(scatter: Scatter, design: Coordinates, before: Array) ->
     -------
     (n_clusters, n_parameters, n_parameters)
     """
-    found = before.copy()
+    found, variances = before.copy(), scatter.variances(np.zeros(len(before)))
     for k, derivatives in enumerate(design.of_derivatives):
         if scatter.weights[k] < 2 * design.rank or scatter.freedom[k] <= 0:
             continue
-        variance = scatter.misfit[k] / scatter.freedom[k]
+        variance = variances[k]
         own = (scatter.squares[k] - variance * scatter.unknown[k]) / scatter.weights[k]
         found[k] = _in_parameters(own, derivatives)
     return found
@@ -185,13 +190,6 @@ def _inverse(derivatives: Array) -> Array:
     lengths = np.linalg.norm(derivatives, axis=0)
     units = np.where(lengths > _FLAT * lengths.max(), lengths, np.inf)
     return np.asarray(np.linalg.pinv(derivatives / units, rcond=_RANK) / units[:, None])
-
-
-def own_variance(covariance: Array, derivatives: Array) -> Array:
-    """Mean variance over visits that the vertices' own coefficients add, (n_clusters,)."""
-    return np.asarray(
-        np.einsum("nkp,kpq,nkq->k", derivatives, covariance, derivatives) / len(derivatives)
-    )
 
 
 def carried_over(covariance: Array, before: Array, after: Array) -> Array:

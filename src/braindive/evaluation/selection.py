@@ -11,7 +11,7 @@ import pandas as pd
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from braindive.arrays import IntArray
+from braindive.arrays import Array, IntArray
 from braindive.checks import check_count, check_n_clusters
 from braindive.cohort.cohort import Cohort, check_cohort
 from braindive.errors import ParameterError, StagingWarning
@@ -19,6 +19,7 @@ from braindive.estimator import DIVE
 from braindive.evaluation.folds import Ids, split_subjects
 from braindive.evaluation.overlap import parcellation_agreement
 from braindive.evaluation.parallel import Report, run_tasks
+from braindive.evaluation.vertex_groups import BELIEVED, Groups, count_groups
 
 # Parcellations that agree less than this between halves of the subjects are not settled.
 _STABLE = 0.6
@@ -73,8 +74,10 @@ def select_n_clusters(
         `held_out` (mean log-likelihood of one measurement of unseen subjects) with its standard
         error `held_out_se`, that of its difference to the best, `held_out_gap_se`, `rand`
         (adjusted Rand index) and `dice` between halves, `rand_se` (NaN for one cluster, which
-        always agrees with itself), and whether all fits `converged`. `recommend_n_clusters` makes
-        a choice.
+        always agrees with itself), whether all fits `converged`, and how well so many groups
+        describe the vertices' own curves: `groups_gain`, twice the log odds against the best
+        smaller number, and `groups`, how many of them can be told apart. `recommend_n_clusters`
+        makes a choice.
 
     Examples
     --------
@@ -103,7 +106,9 @@ def select_n_clusters(
     tasks: list[tuple[Any, ...]] = []
     for number in numbers:
         candidate = clone(base).set_params(n_clusters=number)
-        tasks.append((candidate, cohort, [], False))
+        # Groups are looked for around the fit with the most clusters.
+        most = number if number == numbers[-1] and number > 1 else 0
+        tasks.append((candidate, cohort, [], False, most))
         tasks += [(candidate, cohort, fold, True) for fold in folds]
         tasks += [(candidate, cohort, half, False) for half in halves]
     names = [f"{number} clusters" for number in numbers for _ in range(per_candidate)]
@@ -112,6 +117,9 @@ def select_n_clusters(
     for place, number in enumerate(numbers):
         whole, *parts = fits[place * per_candidate : (place + 1) * per_candidate]
         rows[number] = candidate_row(whole, parts[: len(folds)], parts[len(folds) :])
+    groups = fits[(len(numbers) - 1) * per_candidate].groups or {}
+    for number in numbers if groups else ():
+        rows[number] |= {"groups_gain": groups[number].gain, "groups": groups[number].distinct}
     return selection_table(rows)
 
 
@@ -130,15 +138,17 @@ def selection_table(rows: Mapping[int, Mapping[str, Any]]) -> pd.DataFrame:
 def recommend_n_clusters(table: pd.DataFrame) -> Recommendation:
     """Recommend a number of clusters from the table of `select_n_clusters`.
 
-    The largest number whose parcellations agree between halves of the subjects as well as those of
-    the most stable number do, within its standard error or 0.02. AIC, BIC and the held-out
-    log-likelihood go on rewarding clusters as long as vertices of one cluster differ a little, as
-    they do in every brain; stability does not, and errs towards few clusters where neighbouring
-    ones overlap.
-    Where it was not computed, it is the smallest number whose held-out log-likelihood is within
-    one standard error of the best, folds compared in pairs; and where that is missing too, the one
-    with the lowest BIC. A single cluster always agrees with itself, so it is recommended only
-    where it has the lowest BIC.
+    The number of groups that the vertices' own curves form, by the integrated likelihood of
+    mixtures (`groups_gain`): the largest number that gains more than is worth a mention over the
+    best smaller one, of which those count that can be told apart (`groups`). AIC, BIC and the
+    held-out log-likelihood go on rewarding clusters as long as vertices of one cluster differ a
+    little, as they do in every brain; this does not. Where the parcellations of two halves of the
+    subjects have nothing to do with each other, it is 1: there are no areas to tell apart.
+    A number that was not tried gives way to the largest smaller one that was, and 1 is always
+    possible.
+    Where the groups were not computed, it is the smallest number whose held-out log-likelihood is
+    within one standard error of the best, folds compared in pairs; and where that is missing too,
+    the one with the lowest BIC.
 
     Parameters
     ----------
@@ -158,24 +168,15 @@ def recommend_n_clusters(table: pd.DataFrame) -> Recommendation:
     Recommendation(n_clusters=3, reason='3 clusters have the lowest BIC.')
     """
     numbers = [int(number) for number in table.index]
-    if "bic" in table and table["bic"].idxmin() == 1 and len(numbers) > 1:
-        chosen = 1
-        reason = "1 cluster has the lowest BIC: nothing says that vertices differ in their course"
-    elif "rand" in table and table["rand"].notna().any():
-        rands = table["rand"].to_numpy(float)
-        best = int(np.nanargmax(rands))
-        slack = max(float(np.nan_to_num(table["rand_se"].to_numpy(float)[best])), _EQUAL)
-        position = int(np.flatnonzero(rands >= rands[best] - slack).max())
-        stable, chosen, rand = numbers[best], numbers[position], rands[position]
-        agree = "agree best" if chosen == stable else f"agree as well as those of {stable}"
-        reason = (
-            f"the parcellations with {chosen} clusters {agree} between halves of the subjects "
-            f"(adjusted Rand {rand:.2f})"
+    rands = table["rand"].to_numpy(float) if "rand" in table else np.full(len(table), np.nan)
+    if np.isfinite(rands).any() and np.nanmax(rands) < _UNRELATED:
+        chosen, reason = (
+            1,
+            "1 cluster: no parcellation of one half of the subjects is found in the other "
+            f"(adjusted Rand at most {np.nanmax(rands):.2f}), so there are no areas to tell apart",
         )
-        if rand < _STABLE:
-            reason += ", but poorly: the data do not settle a parcellation"
-        if "bic" in table and table["bic"].idxmin() != chosen:
-            reason += f"; BIC prefers {table['bic'].idxmin()}"
+    elif "groups" in table:
+        chosen, reason = _by_groups(table, numbers, rands)
     elif "held_out" in table:
         held_out = table["held_out"].to_numpy(float)
         close = held_out.max() - held_out <= table["held_out_gap_se"].to_numpy(float)
@@ -192,6 +193,32 @@ def recommend_n_clusters(table: pd.DataFrame) -> Recommendation:
     return Recommendation(chosen, f"{reason[0].upper()}{reason[1:]}.")
 
 
+def _by_groups(table: pd.DataFrame, numbers: list[int], rands: Array) -> tuple[int, str]:
+    """Choose by the groups that the vertices' own curves form."""
+    believed = np.flatnonzero(table["groups_gain"].to_numpy(float) > BELIEVED)
+    groups = int(table["groups"].to_numpy()[believed[-1]]) if len(believed) else 1
+    if groups == 1:
+        return 1, (
+            "1 cluster: the vertices' own curves form one group, so there are no areas to tell "
+            "apart"
+        )
+    chosen = max([number for number in numbers if number <= groups], default=numbers[0])
+    reason = f"the vertices' own curves form {groups} groups"
+    if chosen != groups:
+        reason += f", and {chosen} is the nearest number that was tried"
+    rand = rands[numbers.index(chosen)]
+    if np.isfinite(rand):
+        reason += (
+            f"; with {chosen} clusters, halves of the subjects agree with an adjusted Rand of "
+            f"{rand:.2f}"
+        )
+        if rand < _STABLE:
+            reason += ", which is little: the data do not settle where they are"
+    if groups >= max(numbers) and len(numbers) > 1:
+        reason += ". It is the largest number that was tried: try more"
+    return chosen, reason
+
+
 class CandidateFit(NamedTuple):
     """What is kept of one fit."""
 
@@ -202,18 +229,34 @@ class CandidateFit(NamedTuple):
     bic: float
     converged: bool
     held_out: float
+    groups: dict[int, Groups] | None = None
 
 
 def fit_without(
-    model: DIVE, cohort: Cohort, subjects: Ids | list[Any], judge: bool
+    model: DIVE, cohort: Cohort, subjects: Ids | list[Any], judge: bool, most: int = 0
 ) -> CandidateFit:
-    """Fit without some subjects and, if asked, judge the fit on them."""
+    """Fit without some subjects and, if asked, judge the fit on them, and groups of vertices.
+
+    Parameters
+    ----------
+    model : DIVE
+        Its settings are used.
+    cohort : Cohort
+        All subjects.
+    subjects : list
+        Whom to leave out.
+    judge : bool
+        Whether to judge the fit on them.
+    most : int
+        Largest number of groups to look for among the vertices' own curves; 0 for none.
+    """
     out = set(subjects)
     left_out = np.array([subject in out for subject in cohort.subjects])
     with warnings.catch_warnings():
         # Nobody sees the scores and speeds of these fits.
         warnings.simplefilter("ignore", StagingWarning)
-        fitted = clone(model).set_params(personal=False).fit(cohort.select(visits=~left_out))
+        inside = cohort.select(visits=~left_out)
+        fitted = clone(model).set_params(personal=False).fit(inside)
     held_out = fitted.score(cohort.select(visits=left_out)) if judge else np.nan
     return CandidateFit(
         model.n_clusters,
@@ -223,6 +266,7 @@ def fit_without(
         fitted.bic_,
         fitted.converged_,
         held_out,
+        count_groups(fitted, inside, most) if most else None,
     )
 
 

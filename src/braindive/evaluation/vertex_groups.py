@@ -34,6 +34,8 @@ BELIEVED = 2.0
 
 # Vertices that are looked at, evenly spread; more do not change what is found.
 _MOST_VERTICES = 1500
+# Vertices whose neighbours differ by more than this times what is usual lie on a border.
+_BORDER = 1.5
 # Variance of a median in units of that of a mean.
 _OF_MEDIAN = np.pi / 2
 # Groups of fewer vertices than this share of them are not told apart from chance.
@@ -170,12 +172,15 @@ def place_vertices(
     )
     if near is not None:
         around = zip(near.indptr[:-1], near.indptr[1:], strict=True)
-        medians, errors = [], []
-        for vertex, (start, end) in zip(chosen, around, strict=True):
+        found_around = np.empty((3, len(chosen)))
+        for i, (vertex, (start, end)) in enumerate(zip(chosen, around, strict=True)):
             ring = np.append(near.indices[start:end], vertex)
-            medians.append(np.nanmedian(places[ring]))
-            errors.append(np.nanmean(variances[ring]) * _OF_MEDIAN / len(ring))
-        return chosen, np.array(medians), np.array(errors)
+            median = np.nanmedian(places[ring])
+            error = np.nanmean(variances[ring]) * _OF_MEDIAN / len(ring)
+            found_around[:, i] = median, error, np.nanmedian(np.abs(places[ring] - median))
+        # Where a border passes, vertices near each other differ more than elsewhere.
+        inside = found_around[2] < _BORDER * np.median(found_around[2])
+        return chosen[inside], found_around[0, inside], found_around[1, inside]
     places, variances = places[chosen], variances[chosen]
     # Vertices of which nothing is known say nothing about groups.
     known_well = variances < 4 * np.var(places)
@@ -333,9 +338,10 @@ def fit_mixture(places: Array, variances: Array, number: int, common: bool) -> M
         Whether all groups have the same variance.
     """
     random = np.random.default_rng(number)
+    low, high = np.quantile(places, [0.03, 0.97])
     starts = [
         np.quantile(places, (np.arange(number) + 0.5) / number),
-        np.linspace(*np.quantile(places, [0.03, 0.97]), number),
+        np.linspace(low, high, number),
         *(np.sort(random.choice(places, number)) for _ in range(3)),
     ]
     narrow = np.full(number, np.var(places) / (4 * number**2))
