@@ -8,7 +8,8 @@ read of the values (`compressed`), and is itself an EM that leaps (`leaps`).
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,18 +17,37 @@ from braindive.arrays import Array
 from braindive.dive.compressed import Compressed
 from braindive.dive.convergence import Monitor
 from braindive.dive.curves import Curves
-from braindive.dive.em import Parameters, Problem, State, e_step, m_step
+from braindive.dive.em import Parameters, Problem, State, e_step, m_step, pool
+from braindive.dive.field import log_evidence
 from braindive.dive.leaps import Leaps
+from braindive.dive.moves import most_similar, split_and_merge, widest
 from braindive.dive.trajectories import Sums
+from braindive.values.protocol import Products
 
 # Passes without acceleration: few clusters have converged by then.
 _PLAIN = 4
+# How much less than in a pass responsibilities may change in the last step of an EM on compressed
+# measurements, so that what is left to creep is seen in no pass. A choice.
+_FINER = 0.1
 # Most steps of an EM on compressed measurements, each at a small part of the cost of a pass.
 _STEPS = 100
+# Vertices of which the first leap makes most of its way; and vertices on which other splits are
+# tried, the change of responsibilities at which an EM on them ends, most steps of a trial, by how
+# many standard errors and at least by how much it must be better (less may be the same optimum once
+# more), and trials without success after which there are no more. Choices.
+_MANY = 40_000
+_ENOUGH = 10_000
+_ROUGH = 3e-4
+_TRIAL = 20
+_STANDARD_ERRORS = 2.0
+_LEAST_GAIN = 5.0
+_FAILURES = 3
 # A number of a pass in which no other valleys are searched for, see `em.m_step`.
 _NO_SEARCH = 1001
-# Parameters that are positive, of which logarithms are extrapolated.
-_POSITIVE = ("noise", "speeds")
+# Steps on the curves in an M-step of such an EM, each of which makes the error a thousandth.
+_CURVE_STEPS = 3
+# Parameters that leaps extrapolate, and whether they are positive, so that it is their logarithms.
+_EXTRAPOLATED = {"trajectories": False, "noise": True, "speeds": True, "shifts": False}
 
 
 def leap_ahead(
@@ -57,14 +77,79 @@ def leap_ahead(
     if monitor.n_iter < _PLAIN or monitor.taken_back:
         return None
     scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
-    small = Compressed.of(problem.measurements, parameters.trajectories, scores)
-    at_these_scores = replace(problem, measurements=small, staging=False)
-    return climb(at_these_scores, parameters, state, monitor.tol).parameters
+    data = Compressed.of(problem.measurements, parameters.trajectories, scores)
+    small, tol = at_these_scores(problem, data), _FINER * monitor.tol
+    if monitor.n_iter == _PLAIN:
+        part = at_these_scores(problem, data.some_vertices(_MANY))
+        best = climb(part, parameters, state, tol)
+        moved = move_clusters(problem, data.some_vertices(_ENOUGH), best[0])
+        if moved is not None:
+            best = max(best, climb(part, moved, state, tol), key=lambda found: found[1])
+        begin = (parameters, best[0].parameters)
+        parameters = max(begin, key=lambda each: e_step(small, each, state, 1.0)[2])
+    return climb(small, parameters, state, tol)[0].parameters
+
+
+def at_these_scores(problem: Problem, data: Compressed) -> Problem:
+    """Return the problem of curves, noise and z on compressed measurements."""
+    # Not all of the products, but all that is asked for where stages and a field are not fitted.
+    return replace(problem, measurements=cast(Products, data), staging=False)
+
+
+def move_clusters(problem: Problem, data: Compressed, state: State) -> Parameters | None:
+    """Try other splits of some vertices into clusters; None where none of them is better.
+
+    Pairs of clusters are merged, from the most similar one on, and the cluster whose vertices
+    differ most takes the place that is free.
+    """
+    share = len(data.counts) / problem.measurements.n_vertices
+    problem = at_these_scores(problem, data)
+    here, _ = climb(problem, state.parameters, state, _ROUGH, _TRIAL)
+    failures, found = 0, None
+    while failures < _FAILURES:
+        parameters, z = here.parameters, here.responsibilities
+        scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
+        curves = parameters.trajectories.evaluate(scores)
+        excess, sides = widest(data, curves, parameters.noise, z)
+        pairs = most_similar(curves, parameters.noise, z.sum(axis=0))
+        pair = pairs[min(failures, len(pairs) - 1)]
+        excess[list(pair)] = -np.inf
+        split = int(np.argmax(excess))
+        if excess[split] <= 0:
+            break
+        z = split_and_merge(z, pair, split, sides[:, split])
+        start = m_step(pool(problem, z), problem, parameters, 0)
+        there, _ = climb(problem, start, here, _ROUGH, _TRIAL)
+        if clearly_better(there, here, share):
+            here, found, failures = there, there.parameters, 0
+        else:
+            failures += 1
+    return found
+
+
+def clearly_better(there: State, here: State, share: float) -> bool:
+    """Whether all vertices are likelier in one state than in another, judged by some of them.
+
+    The gain must be more than some of its standard errors over vertices (Vuong 1989), of which
+    little is left where these are most of the vertices.
+
+    Parameters
+    ----------
+    there, here : State
+        To be compared.
+    share : float
+        Of the vertices that are seen among all.
+    """
+    assert there.log_densities is not None
+    assert here.log_densities is not None
+    gains = log_evidence(there.log_densities) - log_evidence(here.log_densities)
+    error = np.sqrt((1 - share) * np.sum(gains**2))
+    return bool(gains.sum() > max(_STANDARD_ERRORS * error, _LEAST_GAIN))
 
 
 def climb(
     problem: Problem, parameters: Parameters, state: State, tol: float, max_iter: int = _STEPS
-) -> State:
+) -> tuple[State, float]:
     """EM with leaps; a leap that lowers the objective is taken back.
 
     Parameters
@@ -82,17 +167,16 @@ def climb(
 
     Returns
     -------
-    State
-        The best one.
+    State, float
+        The best one, and its objective.
     """
     state, sums, value = e_step(problem, parameters, state, 1.0)
-    leaps, image = Leaps(), m_step(sums, problem, parameters, _NO_SEARCH)
+    leaps = Leaps()
+    image = m_step(sums, problem, parameters, _NO_SEARCH, curve_steps=_CURVE_STEPS)
     for _ in range(max_iter):
         embed = _Embedding(problem, image, sums)
         ahead = leaps.ahead(pack(state.parameters), pack(image), embed)
-        there, sums_there, value_there = e_step(
-            problem, unpack(ahead, image, problem), state, 1.0
-        )
+        there, sums_there, value_there = e_step(problem, unpack(ahead, image, problem), state, 1.0)
         if value_there < value:
             if leaps.length == 0:
                 break  # A step of the EM itself loses only what rounding takes.
@@ -103,8 +187,8 @@ def climb(
         state, sums, value = there, sums_there, value_there
         if change < tol:
             break
-        image = m_step(sums, problem, state.parameters, _NO_SEARCH)
-    return state
+        image = m_step(sums, problem, state.parameters, _NO_SEARCH, curve_steps=_CURVE_STEPS)
+    return state, value
 
 
 class _Embedding:
@@ -127,19 +211,20 @@ class _Embedding:
 
 
 def pack(parameters: Parameters) -> Array:
-    """All arrays among the parameters in one, positive ones by their logarithms."""
+    """What is extrapolated of the parameters, in one array; positive ones by their logarithms."""
     parts = []
-    for name in _names(parameters):
+    for name, positive in _EXTRAPOLATED.items():
         part = getattr(parameters, name)
         part = part.to_array() if isinstance(part, Curves) else part
-        parts.append(np.ravel(np.log(part) if name in _POSITIVE else part))
+        parts.append(np.ravel(np.log(part) if positive else part))
     return np.concatenate(parts)
 
 
 def unpack(packed: Array, like: Parameters, problem: Problem) -> Parameters:
-    """Undo `pack`; curves are moved into their bounds, and what is no array is as in `like`."""
-    found, start = {}, 0
-    for name in _names(like):
+    """Undo `pack`; curves are moved into their bounds, and all else is as in `like`."""
+    found: dict[str, Any] = {}
+    start = 0
+    for name, positive in _EXTRAPOLATED.items():
         old = getattr(like, name)
         shape = (old.to_array() if isinstance(old, Curves) else old).shape
         end = start + int(np.prod(shape))
@@ -147,12 +232,6 @@ def unpack(packed: Array, like: Parameters, problem: Problem) -> Parameters:
         if isinstance(old, Curves):
             found[name] = problem.bounds.clip(old.from_array(part))
         else:
-            found[name] = np.exp(part) if name in _POSITIVE else part
+            found[name] = np.exp(part) if positive else part
         start = end
     return replace(like, **found)
-
-
-def _names(parameters: Parameters) -> list[str]:
-    """Fields of the parameters that are arrays or curves."""
-    names = [field.name for field in fields(parameters)]
-    return [name for name in names if isinstance(getattr(parameters, name), np.ndarray | Curves)]

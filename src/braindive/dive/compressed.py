@@ -7,7 +7,7 @@ these splines, found in one read of the values, and whole fits of the curves nee
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -123,6 +123,17 @@ class Compressed:
         coefficients[:, 1:] += along.T
         holes = missed[: fine.shape[1]].T
         return cls(basis, coefficients, fine, holes, measurements.counts, measurements.squares)
+
+    def some_vertices(self, most: int) -> Compressed:
+        """The same of at most about so many vertices, evenly spread."""
+        part = slice(None, None, max(1, len(self.counts) // most))
+        return replace(
+            self,
+            coefficients=self.coefficients[part],
+            holes=self.holes[part],
+            counts=self.counts[part],
+            squares=self.squares[part],
+        )
 
     def distances(self, curves: Array) -> Array:
         """Squared distance of every vertex to every curve; see `Products.distances`."""
