@@ -24,11 +24,17 @@ from braindive.dive.moves import most_similar, split_and_merge, widest
 from braindive.dive.trajectories import Sums
 from braindive.values.protocol import Products
 
-# Passes without acceleration: few clusters have converged by then.
+# Passes without acceleration, and how many more the EM must seem to need before it is accelerated:
+# a leap costs about as much time as so many passes. Choices.
 _PLAIN = 4
+_SLOW = 8
+# Passes with leaps, of which 20 clusters need three: what is left then is rounding. A choice.
+_LEAPS = 12
 # How much less than in a pass responsibilities may change in the last step of an EM on compressed
-# measurements, so that what is left to creep is seen in no pass. A choice.
+# measurements, so that what is left to creep is seen in no pass, and how little is never asked for.
+# Choices.
 _FINER = 0.1
+_FINEST = 1e-7
 # Most steps of an EM on compressed measurements, each at a small part of the cost of a pass.
 _STEPS = 100
 # Vertices of which the first leap makes most of its way; and vertices on which other splits are
@@ -44,8 +50,6 @@ _LEAST_GAIN = 5.0
 _FAILURES = 3
 # A number of a pass in which no other valleys are searched for, see `em.m_step`.
 _NO_SEARCH = 1001
-# Steps on the curves in an M-step of such an EM, each of which makes the error a thousandth.
-_CURVE_STEPS = 3
 # Parameters that leaps extrapolate, and whether they are positive, so that it is their logarithms.
 _EXTRAPOLATED = {"trajectories": False, "noise": True, "speeds": True, "shifts": False}
 
@@ -74,20 +78,38 @@ def leap_ahead(
     settled = problem.fixed is not None or len(parameters.trajectories) < 2
     if settled or problem.graph is not None or problem.exact:
         return None
-    if monitor.n_iter < _PLAIN or monitor.taken_back:
+    first = first_leap(monitor)
+    if first is None or monitor.n_iter >= first + _LEAPS or monitor.taken_back:
         return None
     scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
     data = Compressed.of(problem.measurements, parameters.trajectories, scores)
-    small, tol = at_these_scores(problem, data), _FINER * monitor.tol
-    if monitor.n_iter == _PLAIN:
+    small, tol = at_these_scores(problem, data), max(_FINER * monitor.tol, _FINEST)
+    if monitor.n_iter == first:
         part = at_these_scores(problem, data.some_vertices(_MANY))
         best = climb(part, parameters, state, tol)
         moved = move_clusters(problem, data.some_vertices(_ENOUGH), best[0])
         if moved is not None:
             best = max(best, climb(part, moved, state, tol), key=lambda found: found[1])
-        begin = (parameters, best[0].parameters)
-        parameters = max(begin, key=lambda each: e_step(small, each, state, 1.0)[2])
+        # The next leap goes on with all vertices.
+        found = best[0].parameters
+        if e_step(small, found, state, 1.0)[2] > e_step(small, parameters, state, 1.0)[2]:
+            return found
     return climb(small, parameters, state, tol)[0].parameters
+
+
+def first_leap(monitor: Monitor) -> int | None:
+    """Pass, counted from 0, from which on there are leaps; None where all is plain so far.
+
+    Leaps begin where the changes of the responsibilities fall so slowly that they would need many
+    more passes to become as small as the tolerance.
+    """
+    for number in range(_PLAIN, monitor.n_iter + 1):
+        before, last = monitor.changes[number - 2 : number]
+        if last >= before:
+            return number
+        if last > 0 and np.log(monitor.tol / last) < _SLOW * np.log(last / before):
+            return number
+    return None
 
 
 def at_these_scores(problem: Problem, data: Compressed) -> Problem:
@@ -171,8 +193,7 @@ def climb(
         The best one, and its objective.
     """
     state, sums, value = e_step(problem, parameters, state, 1.0)
-    leaps = Leaps()
-    image = m_step(sums, problem, parameters, _NO_SEARCH, curve_steps=_CURVE_STEPS)
+    leaps, image = Leaps(), m_step(sums, problem, parameters, _NO_SEARCH)
     for _ in range(max_iter):
         embed = _Embedding(problem, image, sums)
         ahead = leaps.ahead(pack(state.parameters), pack(image), embed)
@@ -187,7 +208,7 @@ def climb(
         state, sums, value = there, sums_there, value_there
         if change < tol:
             break
-        image = m_step(sums, problem, state.parameters, _NO_SEARCH, curve_steps=_CURVE_STEPS)
+        image = m_step(sums, problem, state.parameters, _NO_SEARCH)
     return state, value
 
 

@@ -22,6 +22,8 @@ from braindive.values.protocol import AssignVertices, Block, Found, Products, St
 # a unit of the log-likelihood, and a read costs less than that of an E-step.
 _PIECES = 24
 _PIECES_PER_VISIT = 0.25
+# Vertices that are assigned at once, so that they stay in cache. A choice.
+_BLOCK = 4096
 # Curves of which splines miss more than this share, steep ones, are added to them as they are.
 _MISSED = 1e-3
 
@@ -126,7 +128,9 @@ class Compressed:
 
     def some_vertices(self, most: int) -> Compressed:
         """The same of at most about so many vertices, evenly spread."""
-        part = slice(None, None, max(1, len(self.counts) // most))
+        return self._only(slice(None, None, max(1, len(self.counts) // most)))
+
+    def _only(self, part: slice) -> Compressed:
         return replace(
             self,
             coefficients=self.coefficients[part],
@@ -156,5 +160,12 @@ class Compressed:
         self, curves: Array, assign: AssignVertices, field: Array | None = None
     ) -> tuple[Array, Array, Array, Array]:
         """Distances, assignment and pooling; see `Products.sweep`."""
-        density, responsibilities = assign(self.distances(curves), self.counts, field)
-        return density, responsibilities, *self.pool(responsibilities)
+        density, z = np.empty((2, curves.shape[1], len(self.counts)))
+        for start in range(0, len(self.counts), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            part = self._only(block)
+            there = None if field is None else field[block]
+            density[:, block], z[:, block] = (
+                found.T for found in assign(part.distances(curves), part.counts, there)
+            )
+        return density.T, z.T, *self.pool(z.T)

@@ -200,18 +200,15 @@ def m_step(
     n_iter: int,
     tol: float = 1e-9,
     share: float = 0.001,
-    curve_steps: int = 10,
 ) -> Parameters:
     """Best theta, sigma, alpha and beta for the given pooled measurements.
 
     One round of updates in turn, now and then with a search for other valleys. Then theta, alpha
     and beta together with sigma in between, until a round gains less than `tol` of the objective or
-    less than the given share of what all have gained: the next pass goes on from there. The first
-    round takes `curve_steps` steps on theta.
+    less than the given share of what all have gained: the next pass goes on from there.
     """
     occupied = sums.weights.sum(axis=0) > _EMPTY * len(problem.timeline.times)
-    search = n_iter < _SEARCHING[0]
-    here = update_trajectories(sums, problem, parameters, occupied, search, curve_steps)
+    here = update_trajectories(sums, problem, parameters, occupied, n_iter < _SEARCHING[0])
     here = update_noise(sums, problem, here, occupied)
     if not problem.staging:
         return here
@@ -268,12 +265,7 @@ def log_prior(problem: Problem, parameters: Parameters) -> float:
 
 
 def update_trajectories(
-    sums: Sums,
-    problem: Problem,
-    parameters: Parameters,
-    occupied: BoolArray,
-    search: bool,
-    max_iter: int = 10,
+    sums: Sums, problem: Problem, parameters: Parameters, occupied: BoolArray, search: bool
 ) -> Parameters:
     """theta_k = argmin sum_ln z_lk (V_ln - f(s_n; theta_k))^2 / 2 sigma_k^2 - log p(theta_k)."""
     scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
@@ -283,7 +275,7 @@ def update_trajectories(
         starts.append(search_trajectories(curve, sums, scores, problem.bounds))
     prior = problem.priors.trajectory
     found = fit_trajectories(
-        sums, scores, parameters.noise, starts, problem.bounds, prior, max_iter
+        sums, scores, parameters.noise, starts, problem.bounds, prior, max_iter=10
     )
     return replace(parameters, trajectories=choose(occupied, found, parameters.trajectories))
 
