@@ -50,6 +50,8 @@ _LEAST_GAIN = 5.0
 _FAILURES = 3
 # A number of a pass in which no other valleys are searched for, see `em.m_step`.
 _NO_SEARCH = 1001
+# How much further than planned the curves of a leap may go; beyond, it is shortened. A choice.
+_BENT = 3.0
 # Parameters that leaps extrapolate, and whether they are positive, so that it is their logarithms.
 _EXTRAPOLATED = {"trajectories": False, "noise": True, "speeds": True, "shifts": False}
 
@@ -197,6 +199,12 @@ def climb(
     for _ in range(max_iter):
         embed = _Embedding(problem, image, sums)
         ahead = leaps.ahead(pack(state.parameters), pack(image), embed)
+        # Parameters that the data hardly tell go far along a straight line, and curves with them.
+        with np.errstate(over="ignore", invalid="ignore"):
+            away = float(np.linalg.norm(embed(ahead) - embed(pack(image))))
+        if leaps.length > 0 and not away < _BENT * leaps.length:
+            leaps.take_back()
+            continue
         there, sums_there, value_there = e_step(problem, unpack(ahead, image, problem), state, 1.0)
         if value_there < value:
             if leaps.length == 0:
