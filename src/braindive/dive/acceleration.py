@@ -24,8 +24,8 @@ from braindive.dive.moves import most_similar, split_and_merge, widest
 from braindive.dive.trajectories import Sums
 from braindive.values.protocol import Products
 
-# Passes without acceleration, and how many more the EM must seem to need before it is accelerated:
-# a leap costs about as much time as so many passes. Choices.
+# Passes without acceleration, and how many more the EM must seem to need before it is accelerated,
+# since the first leap takes the time of about ten passes. Choices.
 _PLAIN = 4
 _SLOW = 8
 # Passes with leaps, of which 20 clusters need three: what is left then is rounding. A choice.

@@ -17,9 +17,9 @@ from braindive.arrays import Array
 from braindive.dive.curves import Curves
 from braindive.values.protocol import AssignVertices, Block, Found, Products, Step
 
-# Pieces of the cubic splines, between quantiles of the scores, and most of them in a visit.
-# Measured on 10 and 20 clusters: with half as many the optimum is still the same to a hundredth of
-# a unit of the log-likelihood, and a read costs less than that of an E-step.
+# Pieces of the cubic splines, between quantiles of the scores, and most of them for each visit.
+# Measured on 10 and 20 clusters: with half as many pieces the optimum is the same to a hundredth of
+# a unit of the log-likelihood.
 _PIECES = 24
 _PIECES_PER_VISIT = 0.25
 # Vertices that are assigned at once, so that they stay in cache. A choice.
