@@ -43,6 +43,21 @@ class Monitor:
         self.objectives.append(objective)
         self.changes.append(change)
 
+    def take_back(self, change: float) -> None:
+        """Record an iteration that was taken back, after which nothing counts as converged.
+
+        Parameters
+        ----------
+        change : float
+            Of the responsibilities, had it been kept.
+        """
+        self.update(self.objectives[-1], max(change, self.tol))
+
+    @property
+    def taken_back(self) -> bool:
+        """Whether the last iteration left the objective as it was, to the last digit."""
+        return self.n_iter >= 2 and self.objectives[-1] == self.objectives[-2]
+
     @property
     def n_iter(self) -> int:
         """Iterations so far."""

@@ -150,6 +150,7 @@ def run_em(
     state: State,
     monitor: Monitor,
     callback: Callable[[State, Monitor], None] | None = None,
+    leap: Callable[[Problem, Parameters, State, Monitor], Parameters | None] | None = None,
 ) -> State:
     """Iterate M-step and E-step until the monitor says stop.
 
@@ -163,6 +164,9 @@ def run_em(
         Records every iteration and decides when to stop.
     callback : callable, optional
         Called with the state and the monitor after each iteration.
+    leap : callable, optional
+        Given the problem, the parameters from the M-step, the state before it and the monitor,
+        returns better parameters or None. An iteration in which they turn out worse is taken back.
 
     Returns
     -------
@@ -176,10 +180,17 @@ def run_em(
     while not monitor.reason:
         before = state.responsibilities
         parameters = m_step(sums, problem, state.parameters, monitor.n_iter)
+        ahead = leap(problem, parameters, state, monitor) if leap is not None else None
         few_change = bool(monitor.changes) and monitor.changes[-1] < _FEW
-        state, sums, objective = e_step(problem, parameters, state, _GROWTH[few_change])
-        change = float(np.abs(state.responsibilities - before).sum(axis=1).mean() / 2)
-        monitor.update(objective, change)
+        there, sums_there, objective = e_step(
+            problem, ahead or parameters, state, _GROWTH[few_change]
+        )
+        change = float(np.abs(there.responsibilities - before).sum(axis=1).mean() / 2)
+        if ahead is not None and objective < monitor.objectives[-1]:
+            monitor.take_back(change)
+        else:
+            state, sums = there, sums_there
+            monitor.update(objective, change)
         if callback is not None:
             callback(state, monitor)
     return state

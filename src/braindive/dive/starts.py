@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from braindive.arrays import Array, BoolArray, IntArray
+from braindive.dive.acceleration import leap_ahead
 from braindive.dive.convergence import Monitor
 from braindive.dive.curves import Curves
 from braindive.dive.em import Parameters, Problem, State, run_em
@@ -161,7 +162,7 @@ def fit_best(
             if report is not None:
                 report(state, monitor, number, tuple(traces))
 
-        return run_em(starts[number].problem, trace.state, monitor, tell), monitor
+        return run_em(starts[number].problem, trace.state, monitor, tell, leap_ahead), monitor
 
     screening = min(_SCREENING, settings.max_iter) if len(starts) > 1 else settings.max_iter
     screened = [follow(number, screening)[1] for number in range(len(starts))]
