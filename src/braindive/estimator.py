@@ -365,7 +365,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         history : Cohort, optional
             Earlier visits of the same subjects: what is predicted then rests on nothing but them.
         personal : bool, default True
-            Without, the prediction of the published model: the curves at the person's score.
+            Without, the curves at the person's score: with `people="alike"`, the prediction of the
+            published model.
         return_std : bool, default False
             Whether to return the standard deviation of a measurement around its prediction too.
         client : distributed.Client, optional
