@@ -47,12 +47,14 @@ def compare(
 ) -> tuple[dict[str, float], float]:
     """Root mean squared error of each prediction of the last visit, and interval coverage."""
     model = bd.DIVE(n_clusters=n_clusters, random_state=0).fit(train)
-    atlas = bd.roi_model(regions).fit(train)
+    as_published = {"people": "alike", "personal": False}
+    published = bd.DIVE(n_clusters=n_clusters, random_state=0, **as_published).fit(train)
+    atlas = bd.roi_model(regions, **as_published).fit(train)
     history, late = test.first_visits(n_history), test.later_visits(n_history)
     times = pd.Series(late.times).groupby(pd.Series(late.subjects)).transform("max")
     late = late.select(visits=late.times == times.to_numpy())
     predicted = obvious(train, history, late)
-    predicted["DIVE, no offsets"] = model.predict(late, history=history, personal=False)
+    predicted["DIVE, no offsets"] = published.predict(late, history=history, personal=False)
     predicted["ROI-based"] = atlas.predict(late, history=history, personal=False)
     expected, spread = model.predict(late, history=history, return_std=True)
     predicted["braindive"] = expected

@@ -34,7 +34,7 @@ from braindive.dive.timeline import Timeline
 from braindive.errors import BraindiveWarning, CohortError, NotFittedError, ParameterError
 from braindive.fit_warnings import warnings_of
 from braindive.io.models import package_versions, write_model
-from braindive.prediction.course import Course, foresee
+from braindive.prediction.course import Course
 from braindive.prediction.learning import learn_personal
 from braindive.prediction.personal import PersonalModel
 from braindive.results import Internal, Results, put_in_order
@@ -400,7 +400,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         history : Cohort, optional
             Earlier visits of the same subjects: what is predicted then rests on nothing but them.
         personal : bool, default True
-            Without, the prediction of the published model: the curves at the person's score.
+            Without, the curves at the person's score: with `people="alike"`, the prediction of the
+            published model.
         return_std : bool, default False
             Whether to return the standard deviation of a measurement around its prediction too.
         client : distributed.Client, optional
@@ -433,14 +434,16 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         n = len(self.noise_)
         groups = self.groups(known, timeline)
         stages = stager.place(timeline, sums[:, :n], weights[:, :n], groups)
-        future = Course.of(stager.trajectories, stages, rows, years)
         if not personal:
+            future = Course.of(stager.trajectories, stages, rows, years)
             curves = self.internal_.scale.values(future.curves())
             values: Array = curves.astype(dtype) @ z.T.astype(dtype)
             if not return_std:
                 return values
             return values, np.sqrt(np.broadcast_to(z @ self.noise_**2, values.shape), dtype=dtype)
-        past = Course.of(stager.trajectories, stages, timeline.subject_of_visit, timeline.years)
+        stages, visits = stages.for_prediction(), (timeline.subject_of_visit, timeline.years)
+        past = Course.of(stager.trajectories, stages, *visits)
+        future = Course.of(stager.trajectories, stages, rows, years)
         with one_thread_per_product():
             values, variances = self.personal_.predict(
                 products,
@@ -706,14 +709,10 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, measurements: Products) -> None:
         """Learn from the training cohort what prediction needs beyond the course."""
-        training = self.internal_.training
         self._personal: PersonalModel | None = None
         if self.personal:
             self._personal = learn_personal(
-                measurements,
-                self.responsibilities_,
-                training.timeline,
-                foresee(self.stager(), training),
+                measurements, self.responsibilities_, self.stager(), self.internal_.training
             )
 
     def _check_new(self, cohort: Cohort) -> None:

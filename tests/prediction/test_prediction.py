@@ -1,14 +1,20 @@
 """Prediction of later visits with the person's own deviations."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import lsq_linear
 
 import braindive as bd
 from braindive.dive.timeline import Timeline
+from braindive.estimator import timeline_of
 from braindive.prediction import learning
+from braindive.prediction.course import foresee, histories
 from braindive.prediction.kernel import Kernel, Moments, fit_kernel
 from braindive.prediction.personal import PersonalModel
+from braindive.prediction.shrinkage import learn_from_last_visits
 
 SHAPE = np.array([0.7, 0.2, 0.3])
 
@@ -252,3 +258,100 @@ def test_scores_of_components_from_pooled_sums_are_those_of_the_values(fitted, m
     read = model.predict(late, history=early, return_std=True)
     for one, other in zip(pooled, read, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_last_visits_are_predicted_from_one_from_half_and_from_all_earlier_visits():
+    found = histories(np.array([10, 4, 3, 2, 1]))
+    expected = [[9, 3, 2, 1, 1], [5, 2, 1, 1, 1], [1, 1, 1, 1, 1]]
+    assert [known.tolist() for known in found] == expected
+    assert [known.tolist() for known in histories(np.array([2, 1, 2]))] == [[1, 1, 1]]
+
+
+def test_what_is_foreseen_rests_on_the_first_visits_alone(fitted):
+    model, _ = fitted
+    training, stager = model.internal_.training, model.stager()
+    counts = training.timeline.n_visits_of_subject
+    late = np.arange(len(training.sums)) - np.repeat(training.timeline.starts, counts) >= 2
+    sums = training.sums.copy()
+    sums[late] = -100.0
+    known = np.full(len(counts), 2)
+    one, other = (foresee(stager, replace(training, sums=s), known) for s in (training.sums, sums))
+    np.testing.assert_array_equal(one.curves(), other.curves())
+    assert not np.array_equal(one.curves(), foresee(stager, training, known + 1).curves())
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_weights_of_the_course_are_those_of_a_loop_over_histories(monkeypatch, missing):
+    cohort = bd.simulate_cohort(
+        24, n_vertices=30, noise=0.5, personal_offset=0.5, missing=missing, random_state=2
+    ).cohort
+    given = []
+
+    def remember(*arguments):
+        given.append(arguments)
+        return learn_from_last_visits(*arguments)
+
+    monkeypatch.setattr(learning, "learn_from_last_visits", remember)
+    model = bd.DIVE(2, random_state=0).fit(cohort).personal_
+    start, timeline, foresights, sample, loadings, scores = given[-1]
+    parts, vertex, wide = start.components, start.vertex_kernel, start.component_kernel
+    innovations, variances = [], []
+    for foresight in foresights:
+        columns = foresight.course.columns(start.centres) @ loadings.T
+        paths = np.concatenate([sample.values[None], columns])
+        series = np.concatenate([scores[None], columns @ parts])
+        since = foresight.course.since
+        for person, first in enumerate(timeline.starts):
+            rows = first + np.arange(foresight.n_known[person])
+            last = first + timeline.n_visits_of_subject[person] - 1
+            times = since[None, rows], since[[last]]
+            shared, unknown = wide.expect(wide.conditional(*times), series[:, None, rows])
+            for place in np.flatnonzero(sample.observed[last]):
+                seen = rows[sample.observed[rows, place]]
+                rest = paths[:, None, seen, place] - series[:, None, seen] @ parts[place]
+                kernel = vertex.at(np.array([place]))
+                # Nothing seen is a visit without any weight.
+                known = seen if len(seen) else rows[:1]
+                rest = rest if len(seen) else np.zeros((4, 1, 1))
+                observed = None if len(seen) else np.zeros((1, 1, 1), dtype=bool)
+                conditional = kernel.conditional(since[None, known], since[[last]])
+                own, left = kernel.expect(conditional, rest[..., None], observed)
+                expected = own[:, 0, 0] + shared[:, 0] @ parts[place]
+                innovations.append(paths[:, last, place] - expected)
+                spread = left[0, 0] + kernel.noise[0]
+                variances.append(spread + (unknown[0] + wide.noise) @ parts[place] ** 2)
+    values, *by = np.array(innovations).T
+    weights = lsq_linear(np.array(by).T, values, (0, 1)).x
+    assert len(foresights) == 3
+    np.testing.assert_allclose(model.shrinkage, weights, atol=1e-5)
+    inflation = np.mean((values - weights @ by) ** 2) / np.mean(variances)
+    np.testing.assert_allclose(model.inflation, inflation, rtol=1e-5)
+
+
+def test_who_is_like_nobody_in_training_is_not_foretold_a_fall_of_everything(fitted):
+    """One cluster of this person falls by far more than anybody's, and the others stay."""
+    model, test = fitted
+    healthy = test.subject_ids[int(np.argmin(model.stage(test.first_visits(3))["score"]))]
+    person = test.select(subjects=[healthy])
+    first = model.labels_ == 0
+    values = np.repeat(person.values.mean(axis=0)[None], 4, axis=0)
+    drop = np.arange(4.0)[:, None] * model.trajectories_.amplitude[0]
+    values[:, first] += drop
+    odd = bd.Cohort(values, subjects=person.subjects, times=person.times)
+    early, late = odd.first_visits(3), odd.later_visits(3)
+    assert bool(model.stage(early)["outside"].iloc[0])
+    by_stage, predicted = (
+        rmse(model.predict(late, history=early, personal=personal)[:, ~first], values[-1:, ~first])
+        for personal in (False, True)
+    )
+    assert predicted < 0.4 * by_stage
+
+
+def test_who_is_like_others_is_predicted_from_the_stage_found(fitted):
+    model, test = fitted
+    early = test.first_visits(3)
+    timeline = timeline_of(early, model.internal_.time_unit)
+    placed = model.stager().place(timeline, *model.pool(model.products(early)))
+    used = placed.for_prediction()
+    np.testing.assert_array_equal(used.speeds, placed.speeds)
+    np.testing.assert_array_equal(used.shifts, placed.shifts)

@@ -85,11 +85,35 @@ class Course:
         return columns - centres
 
 
-def foresee(stager: Stager, training: Training) -> Course:
-    """Course of all training visits as seen from all but each subject's last visit.
+def histories(counts: IntArray) -> list[IntArray]:
+    """How many of its first visits each subject is seen from, to learn how to predict the last.
 
-    To learn how to predict, everybody is staged without the last visit, and what comes true of it
-    is seen. Who was seen once is staged from that visit.
+    From the first alone, from half of them and from all but the last: people of whom much or little
+    is known are predicted soon or late, and what the course is worth depends on both.
+
+    Parameters
+    ----------
+    counts : (n_subjects,) int
+        Visits of each subject.
+
+    Returns
+    -------
+    list of (n_subjects,) int
+        All but the last visit first; those that would be the same for everybody once.
+    """
+    found: list[IntArray] = []
+    for known in (counts - 1, counts // 2, np.ones_like(counts)):
+        known = np.maximum(known, 1)
+        if not any(np.array_equal(known, other) for other in found):
+            found.append(known)
+    return found
+
+
+def foresee(stager: Stager, training: Training, n_known: IntArray) -> Course:
+    """Course of all training visits as seen from each subject's first visits.
+
+    To learn how to predict, everybody is staged without the later visits, and what comes true of
+    them is seen.
 
     Parameters
     ----------
@@ -97,11 +121,12 @@ def foresee(stager: Stager, training: Training) -> Course:
         Places the subjects.
     training : Training
         Their visits and pooled measurements.
+    n_known : (n_subjects,) int
+        From how many first visits; one at least.
     """
     timeline = training.timeline
     index, years = timeline.subject_of_visit, timeline.years
-    number = np.arange(len(index)) - timeline.starts[index]
-    early = number < np.maximum(timeline.n_visits_of_subject[index] - 1, 1)
+    early = np.arange(len(index)) - timeline.starts[index] < n_known[index]
     history = Timeline.from_times(index[early], years[early], timeline.unit)
     stages = stager.place(history, training.sums[early], training.weights[early], training.groups)
-    return Course.of(stager.trajectories, stages, index, years)
+    return Course.of(stager.trajectories, stages.for_prediction(), index, years)

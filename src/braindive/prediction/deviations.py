@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from braindive.arrays import Array
+from braindive.arrays import Array, BoolArray, IntArray
 from braindive.values.protocol import Block, Found, Products, ResidualStep
 
 
@@ -51,6 +51,30 @@ class Deviations:
             return np.zeros((len(self.course), 0))
         parts = np.asarray(components, dtype=self.measurements.dtype)
         return solve_scores(*self.run(_Score(), parts)[1])
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Evenly spaced vertices, whose values are kept in memory.
+
+    Parameters
+    ----------
+    vertices : (n_sample,) int
+        Which.
+    values : (n_visits, n_sample)
+        Values less their means in standard units, 0 where not observed.
+    observed : (n_visits, n_sample) bool
+        Where there are values.
+    """
+
+    vertices: IntArray
+    values: Array
+    observed: BoolArray
+
+    def thinned(self, most: int) -> Sample:
+        """Return about so many of them."""
+        every = slice(None, None, max(1, len(self.vertices) // most))
+        return Sample(self.vertices[every], self.values[:, every], self.observed[:, every])
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from braindive.arrays import Array, BoolArray, IntArray
+from braindive.arrays import Array, IntArray
 from braindive.dive.timeline import Timeline, evenly
-from braindive.prediction.course import Course
-from braindive.prediction.deviations import Deviations, overlap, solve_scores
+from braindive.prediction.course import Course, foresee, histories
+from braindive.prediction.deviations import Deviations, Sample, overlap, solve_scores
 from braindive.prediction.kernel import Kernel, Moments, fit_kernel
-from braindive.prediction.personal import PersonalModel, alike, learn_shrinkage
+from braindive.prediction.personal import PersonalModel
+from braindive.prediction.shrinkage import Foresight, learn_from_last_visits
+from braindive.staging.marginal_stager import Training
+from braindive.staging.stagers import Stager
 from braindive.values.protocol import Block, Found, Products, Step
 
 # People from whom it is learnt how deviations persist: a choice that bounds the cost.
@@ -29,32 +32,8 @@ _VERTICES = (200, 2000)
 _NOTHING = Kernel(np.array([1.0, 0.0, 0.0]), np.zeros(0), np.zeros(0))
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Evenly spaced vertices, whose values are kept in memory.
-
-    Parameters
-    ----------
-    vertices : (n_sample,) int
-        Which.
-    values : (n_visits, n_sample)
-        Values less their means in standard units, 0 where not observed.
-    observed : (n_visits, n_sample) bool
-        Where there are values.
-    """
-
-    vertices: Array
-    values: Array
-    observed: BoolArray
-
-    def thinned(self, most: int) -> Sample:
-        """Return about so many of them."""
-        every = slice(None, None, max(1, len(self.vertices) // most))
-        return Sample(self.vertices[every], self.values[:, every], self.observed[:, every])
-
-
 def learn_personal(
-    measurements: Products, responsibilities: Array, timeline: Timeline, course: Course
+    measurements: Products, responsibilities: Array, stager: Stager, training: Training
 ) -> PersonalModel:
     """Learn everything that prediction needs, in three reads of the values (four with holes).
 
@@ -67,12 +46,19 @@ def learn_personal(
         Of the training cohort.
     responsibilities : (n_vertices, n_clusters)
         z_lk.
-    timeline : Timeline
-        Of the training cohort.
-    course : Course
-        Of all its visits in canonical order, as seen from all but each subject's last visit.
+    stager : Stager
+        Places the subjects.
+    training : Training
+        Visits of the training cohort and their pooled measurements.
     """
-    own, visits = timeline.select(_learning_subjects(timeline))
+    timeline = training.timeline
+    course = foresee(stager, training, histories(timeline.n_visits_of_subject)[0])
+    subjects = _learning_subjects(timeline)
+    own, visits = timeline.select(subjects)
+    some = training.select(subjects)
+    all_but_last, *fewer = histories(own.n_visits_of_subject)
+    foresights = [Foresight(all_but_last, course.select(visits))]
+    foresights += [Foresight(n_known, foresee(stager, some, n_known)) for n_known in fewer]
     rates, sample = _sample_vertices(measurements, timeline, visits)
     centres = course.columns(np.zeros((3, 1, 1))).mean(axis=1, keepdims=True)
     model = PersonalModel(
@@ -88,7 +74,7 @@ def learn_personal(
     loadings = np.column_stack([responsibilities, rates])
     if len(visits) < measurements.n_visits:
         measurements = measurements.select(visits)
-    return _learn_kernels(model, measurements, sample, loadings, own, course.select(visits))
+    return _learn_kernels(model, measurements, sample, loadings, own, foresights)
 
 
 def _learn_kernels(
@@ -97,9 +83,13 @@ def _learn_kernels(
     sample: Sample,
     loadings: Array,
     timeline: Timeline,
-    course: Course,
+    foresights: list[Foresight],
 ) -> PersonalModel:
-    """Learn how deviations persist and how far to shrink the course, from some people's visits."""
+    """Learn how deviations persist and how far to shrink the course, from some people's visits.
+
+    Deviations are those from the course as seen from all but the last visit, the first foresight.
+    """
+    course = foresights[0].course
     n_visits = measurements.n_visits
     shares = measurements.counts / n_visits
 
@@ -109,8 +99,8 @@ def _learn_kernels(
         rest = (part.values - model.fixed(course) @ loadings[part.vertices].T) * part.observed
         moments = Moments.of(timeline, course.since, rest)
         kernel = fit_kernel(timeline, course.since, moments, shares[part.vertices])
-        model = _learn_shrinkage(
-            replace(model, vertex_kernel=kernel), timeline, course, part, loadings
+        model = learn_from_last_visits(
+            replace(model, vertex_kernel=kernel), timeline, foresights, part, loadings
         )
 
     turn, kernel = _personal_components(model, sample, loadings, timeline, course)
@@ -123,11 +113,9 @@ def _learn_kernels(
     moments = Moments(products, squares)
     kernel = fit_kernel(timeline, course.since, moments, shares)
     thin = replace(model, vertex_kernel=kernel.at(part.vertices))
-    # Scores of the values themselves, and of each column of the course.
-    columns = course.columns(model.centres) @ (loadings.T @ components)
-    own = scores + np.tensordot(model.shrinkage, columns, axes=1)
-    series = np.concatenate([own[None], columns])
-    thin = _learn_shrinkage(thin, timeline, course, part, loadings, series)
+    # Scores of the values themselves.
+    own = scores + model.fixed(course) @ (loadings.T @ components)
+    thin = learn_from_last_visits(thin, timeline, foresights, part, loadings, own)
     return replace(model, vertex_kernel=kernel, shrinkage=thin.shrinkage, inflation=thin.inflation)
 
 
@@ -290,57 +278,3 @@ class _SumProducts:
         """Return products (3, n) and squares (n,) of `Moments`."""
         moments = Moments.of(self.timeline, self.times, residuals)
         return (moments.products, moments.squares), ()
-
-
-def _learn_shrinkage(
-    model: PersonalModel,
-    timeline: Timeline,
-    course: Course,
-    sample: Sample,
-    loadings: Array,
-    series: Array | None = None,
-) -> PersonalModel:
-    """Learn shrinkage and the inflation of variances by predicting each subject's last visit.
-
-    Parameters
-    ----------
-    model : PersonalModel
-        With the kernel of the vertices of the sample.
-    sample : Sample
-        Some vertices.
-    loadings : (n_vertices, K + 1)
-        Responsibilities and rates.
-    series : (4, n_visits, n_components), optional
-        Component scores of the values and of the three columns of the course.
-    """
-    columns = course.columns(model.centres) @ loadings[sample.vertices].T
-    paths = np.concatenate([sample.values[None], columns])
-    parts, wide = model.components[sample.vertices], model.component_kernel
-    last = timeline.starts + timeline.n_visits_of_subject - 1
-    returned = np.flatnonzero(timeline.n_visits_of_subject > 1)
-    innovations, regressors, variances = [], [], []
-    for group, rows in alike(timeline, returned):
-        final, past = last[returned[group]], rows[:, :-1]
-        times = course.since[past], course.since[final]
-        seen, rest = sample.observed[past], paths[:, past]
-        if series is not None:
-            rest = rest - series[:, past] @ parts.T
-        conditional = model.vertex_kernel.conditional(*times)
-        expected, left = model.vertex_kernel.expect(conditional, rest * seen, seen)
-        variance = left + model.vertex_kernel.noise
-        if series is not None:
-            shared, unknown = wide.expect(wide.conditional(*times), series[:, past])
-            expected = expected + shared @ parts.T
-            variance = variance + (unknown + wide.noise) @ (parts**2).T
-        kept = sample.observed[final]
-        new = (paths[:, final] - expected)[:, kept]
-        innovations.append(new[0])
-        regressors.append(new[1:])
-        variances.append(variance[kept])
-    if len(returned) < 3:
-        return model
-    innovation, by = np.concatenate(innovations), np.concatenate(regressors, axis=1)
-    shrinkage = learn_shrinkage(innovation, by)
-    left = innovation - shrinkage @ by
-    inflation = float(np.mean(left**2) / np.mean(np.concatenate(variances)))
-    return replace(model, shrinkage=shrinkage, inflation=inflation)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import lsq_linear
 
 from braindive.arrays import Array, IntArray
 from braindive.dive.timeline import Timeline
@@ -222,20 +221,3 @@ def alike(timeline: Timeline, targets: IntArray) -> Iterator[tuple[IntArray, Int
     for count in np.unique(counts):
         wanted = np.flatnonzero(counts == count)
         yield wanted, timeline.starts[targets[wanted]][:, None] + np.arange(count)
-
-
-def learn_shrinkage(innovations: Array, regressors: Array) -> Array:
-    """Shrinkage factors in [0, 1] that leave the least squared error.
-
-    Parameters
-    ----------
-    innovations : (n,)
-        Values less what the person's earlier ones made expect.
-    regressors : (3, n)
-        The same for the columns of the course.
-    """
-    gram, right = regressors @ regressors.T, regressors @ innovations
-    scale = np.sqrt(np.maximum(np.diag(gram), 1e-12))
-    root = np.linalg.cholesky(gram / scale[:, None] / scale + 1e-8 * np.eye(len(gram))).T
-    found = lsq_linear(root, np.linalg.solve(root.T, right / scale), (0.0, scale))
-    return np.asarray(found.x / scale)

@@ -50,6 +50,18 @@ class Training:
     bounds: Bounds
     groups: IntArray | None = None
 
+    def select(self, subjects: IntArray) -> Training:
+        """Return what is known of some subjects, ascending."""
+        timeline, visits = self.timeline.select(subjects)
+        return replace(
+            self,
+            timeline=timeline,
+            sums=self.sums[visits],
+            weights=self.weights[visits],
+            reference=self.reference[visits],
+            groups=None if self.groups is None else self.groups[subjects],
+        )
+
 
 @dataclass(frozen=True)
 class MarginalStages(Stages):
@@ -57,6 +69,20 @@ class MarginalStages(Stages):
 
     problem: CorrelatedStageProblem
     posterior: Posterior
+
+    def for_prediction(self) -> Stages:
+        """Stages to go on from into the future: usual ones for who is like nobody in training.
+
+        Residuals so large say that the curves do not describe the person. The stage that fits best
+        may then have any speed, and foretells falls that never come.
+        """
+        unlike = is_unlike(self.problem, self.speeds, self.shifts)
+        speeds, shifts = self.problem.start()
+        return Stages(
+            self.timeline,
+            np.where(unlike, speeds, self.speeds),
+            np.where(unlike, shifts, self.shifts),
+        )
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,10 @@ class Stages:
     speeds: Array
     shifts: Array
 
+    def for_prediction(self) -> Stages:
+        """Stages to go on from into the future: the same."""
+        return self
+
 
 class Stager(Protocol):
     """Places subjects on trajectories."""
