@@ -18,7 +18,7 @@ from braindive.dive.em import Parameters
 from braindive.dive.initial import CLEAR
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Priors
-from braindive.dive.stages import find_stages, fit_stages
+from braindive.dive.stages import fit_stages
 from braindive.dive.starts import CLEAR_ODDS
 from braindive.dive.timeline import Timeline, evenly
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
@@ -26,6 +26,7 @@ from braindive.staging.likelihood import COARSE, FINE, Points, Posterior, Rule
 from braindive.staging.marginal_starts import Start, find_starts, set_out, within_prior
 from braindive.staging.optimum import EXACTLY_THERE, Climb, climb, look
 from braindive.staging.packing import Packing
+from braindive.staging.pieces import search_stages
 from braindive.staging.weak_priors import WeakPriors
 
 # Subjects on whom starts are compared, and then those of the fine points before all are taken:
@@ -86,7 +87,7 @@ class MarginalFit:
     def seen_by(self, everyone: CorrelatedStageProblem) -> MarginalFit:
         """Return the same fit with the posteriors of other subjects."""
         here = self.climb
-        points = points_at(everyone, *find_stages(everyone, here.known_shifts), COARSE)
+        points = searched_points(everyone, here.known_shifts, COARSE)
         there = look(everyone, here.vector, points, self.packing, self.priors)
         return replace(self, climb=replace(there, inverse=self._inverse(len(there.gradients))))
 
@@ -223,7 +224,8 @@ def _follow_best(
         independent = Covariance.independent(problem.covariance.weights, problem.noise)
         weak = WeakPriors.of(problem, packing, bounds, independent.within, priors.trajectory)
         some = problem.select(few)
-        points = points_at(some, start.speeds[few], start.shifts[few], COARSE)
+        stages = fit_stages(some, start.speeds[few], start.shifts[few], max_iter=10)
+        points = points_at(some, *stages, COARSE)
         reached = climb(some, points, packing, weak, COARSE, max_iter=_SCREENING)
         found.append(MarginalFit(reached, packing, weak))
     best = max(found, key=lambda outcome: outcome.climb.objective)
@@ -232,7 +234,7 @@ def _follow_best(
         # Points follow a subject's posterior, and so cannot see another mode far away.
         if best.packing.within is None:
             here = _update_covariance(here, best.packing, best.priors)
-        points = searched_points(here, COARSE)
+        points = searched_points(here.problem, here.known_shifts, COARSE)
         there = look(here.problem, here.vector, points, best.packing, best.priors)
         if there.objective < before + _WORTH_CLIMBING:
             break
@@ -266,14 +268,13 @@ def _update_covariance(here: Climb, packing: Packing, priors: WeakPriors) -> Cli
     return here
 
 
-def searched_points(here: Climb, rule: Rule) -> Points:
-    """Points around the best modes of all subjects, wherever they are."""
-    return points_at(here.problem, *find_stages(here.problem, here.known_shifts), rule)
+def searched_points(problem: CorrelatedStageProblem, known_shifts: Array, rule: Rule) -> Points:
+    """Points around the best modes of all subjects, which are looked for in a range of shifts."""
+    return points_at(problem, *search_stages(problem, known_shifts), rule)
 
 
 def points_at(problem: CorrelatedStageProblem, speeds: Array, shifts: Array, rule: Rule) -> Points:
-    """Points around the modes of the subjects, which are looked for from the given stages."""
-    speeds, shifts = fit_stages(problem, speeds, shifts, max_iter=10)
+    """Points around given stages of the subjects, as wide as the curvature there has it."""
     covariance = np.linalg.inv(problem.gradient(speeds, shifts)[1])
     mean = np.stack([np.log(speeds), shifts], axis=1)
     return Points.around(problem.prior, mean, covariance, rule)
