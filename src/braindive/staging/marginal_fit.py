@@ -34,7 +34,7 @@ from braindive.staging.weak_priors import WeakPriors
 _FEWEST_SUBJECTS, _FEW_SUBJECTS, _MANY_SUBJECTS = 100, 300, 1000
 # Steps after which only the best start of each direction goes on, most coarse and fine steps, and
 # most steps with everybody where there are more than many. Choices.
-_SCREENING, _COARSE_STEPS, _FINE_STEPS, _LAST_STEPS = 8, 150, 300, 15
+_SCREENING, _COARSE_STEPS, _FINE_STEPS, _LAST_STEPS = 8, 150, 300, 20
 # Squared length of the gradient in standard errors at which a climb with few subjects and coarse
 # points ends, unless two directions are compared by where they end: others, and fine points, move
 # the optimum further than that. A choice.

@@ -37,6 +37,8 @@ _MANY_PER_PARAMETER = 20
 # Subjects for each number below which a climb begins with the curvature that the one before has
 # told: there are too few for their gradients to tell it. A choice.
 FEW_PER_NUMBER = 3
+# Subjects for each number from which on their gradients alone tell where to begin. A choice.
+_MANY_PER_NUMBER = 10
 # Information of a parameter that is taken for known.
 _KNOWN = 1e12
 # Share of the hoped-for gain below which a step is not taken (Armijo).
@@ -85,11 +87,14 @@ class Climb:
     def information(self, packing: Packing) -> Array:
         """Of the packed parameters, to begin with.
 
-        That of E and B is known but for the stages. That of the others comes from the subjects'
-        gradients, whose outer products are shrunk to their diagonal: there may be few subjects.
+        It comes from the subjects' gradients, whose outer products are shrunk to their diagonal.
+        Where subjects are not many, that of E and B is what it would be at known stages.
         """
+        n_subjects, n_numbers = self.gradients.shape
+        if n_subjects >= _MANY_PER_NUMBER * n_numbers:
+            return _shrunk(self.gradients) + np.diag(self.curvature + 1e-8)
         staged = packing.of_stages()
-        others = np.setdiff1d(np.arange(len(self.vector)), staged)
+        others = np.setdiff1d(np.arange(n_numbers), staged)
         found = np.diag(self.curvature + 1e-8)
         found[np.ix_(staged, staged)] += _shrunk(self.gradients[:, staged])
         found[np.ix_(others, others)] += packing.covariance_information(self.vector, self.problem)
