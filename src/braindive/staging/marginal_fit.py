@@ -35,10 +35,6 @@ _FEWEST_SUBJECTS, _FEW_SUBJECTS, _MANY_SUBJECTS = 100, 300, 1000
 # Steps after which only the best start of each direction goes on, most coarse and fine steps, and
 # most steps with everybody where there are more than many. Choices.
 _SCREENING, _COARSE_STEPS, _FINE_STEPS, _LAST_STEPS = 8, 150, 300, 20
-# Squared length of the gradient in standard errors at which a climb with few subjects and coarse
-# points ends, unless two directions are compared by where they end: others, and fine points, move
-# the optimum further than that. A choice.
-_NEAR_ENOUGH = 0.3
 # Most searches for other modes of the subjects' stages, each followed by a climb; a choice.
 _SEARCHES = 6
 # Steps of the EM that E and B take at once, where they are not climbed. A choice.
@@ -169,9 +165,8 @@ def fit_marginal(
     speeds_vary = not priors.speed.is_fixed
     few = evenly(np.arange(timeline.n_subjects), _FEW_SUBJECTS)
     ways = find_starts(pooled, timeline, parameters, groups)
-    there = _NEAR_ENOUGH if len(ways) == 1 else ON_THE_WAY
     outcomes = [
-        _follow_best(pooled, timeline, parameters, priors, groups, few, starts, speeds_vary, there)
+        _follow_best(pooled, timeline, parameters, priors, groups, few, starts, speeds_vary)
         for starts in ways
     ]
     order = np.argsort([-outcome.climb.objective for outcome in outcomes])
@@ -217,7 +212,6 @@ def _follow_best(
     few: IntArray,
     starts: list[Start],
     speeds_vary: bool,
-    there: float,
 ) -> MarginalFit:
     """Climb from several starts on some of the subjects, and follow the best of them."""
     found, fewest = [], evenly(few, _FEWEST_SUBJECTS)
@@ -248,7 +242,6 @@ def _follow_best(
             COARSE,
             _COARSE_STEPS,
             here.inverse,
-            there=there,
         )
         if here.objective < before + _WORTH_CLIMBING:
             break
