@@ -55,7 +55,8 @@ class Result:
 def in_fresh_process(function: Callable[..., Returned], *arguments: Any) -> Returned:
     """Call the function in a new process, whose memory has seen nothing but imports."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["braindive", "sklearn.mixture"])
+    # All that a fit imports: braindive itself brings its parts when they are first asked for.
+    context.set_forkserver_preload(["braindive.estimator", "sklearn.mixture"])
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         return pool.submit(function, *arguments).result()
 

@@ -287,7 +287,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                     )
                 )
 
-        with one_thread_per_product():
+        with one_thread_per_product(self.n_jobs):
             measurements = self._open(cohort, client)
             check_variation(measurements)
             outcome = fit_best(
@@ -337,8 +337,9 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         timeline = timeline_of(cohort, self.internal_.time_unit)
         stager, scale = self.stager(), self.stage_scale()
         sums, weights = self.pool(self.products(cohort, client))
-        placed = stager.place(timeline, sums, weights, self.groups(cohort, timeline))
-        errors = stager.errors(placed)
+        with one_thread_per_product(self.n_jobs):
+            placed = stager.place(timeline, sums, weights, self.groups(cohort, timeline))
+            errors = stager.errors(placed)
         outside = stager.is_outside(placed, errors)
         stages = scale.stages(timeline, placed.speeds, placed.shifts)
         errors = scale.stage_errors(errors)

@@ -88,6 +88,32 @@ def test_packing_and_unpacking_give_the_same_parameters(rng):
     assert len(packing.pack(problem)) == sum(packing.sizes)
 
 
+def test_information_on_the_covariances_is_that_of_many_subjects_whose_stages_are_known(rng):
+    """At known stages the gradients by E and B scatter as much as there is information on them."""
+    problem = make_problem(rng)
+    packing = Packing.of(problem, type(problem.trajectories).bounds(np.array([-2.0, 2.0])))
+    vector, covariance, timeline = packing.pack(problem), problem.covariance, problem.timeline
+    numbers, n_within = np.concatenate(packing.parts(vector)[1:3]), packing.sizes[1]
+
+    def log_densities(numbers, residuals, count):
+        e, b = packing.within.unpack(numbers[:n_within]), packing.between.unpack(numbers[n_within:])
+        whole = np.kron(np.eye(count), e) + np.kron(np.ones((count, count)), b)
+        return multivariate_normal(np.zeros(len(whole)), whole).logpdf(residuals)
+
+    expected = np.zeros((len(numbers), len(numbers)))
+    for count in timeline.n_visits_of_subject:
+        whole = np.kron(np.eye(count), covariance.within)
+        whole += np.kron(np.ones((count, count)), covariance.between)
+        drawn = rng.multivariate_normal(np.zeros(len(whole)), whole, size=40_000)
+        scores = []
+        for step in 1e-5 * np.eye(len(numbers)):
+            ends = (log_densities(numbers + sign * step, drawn, count) for sign in (1, -1))
+            scores.append(np.subtract(*ends) / 2e-5)
+        expected += np.cov(scores)
+    found = packing.covariance_information(vector, problem)
+    np.testing.assert_allclose(found, expected, atol=0.03 * np.diag(expected).max())
+
+
 def test_posterior_agrees_with_a_fine_grid(rng):
     problem = make_problem(rng)
     posterior = integrate(problem, *find_stages(problem, np.array([-4.0, 4.0])))

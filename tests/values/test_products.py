@@ -101,6 +101,14 @@ def test_features_give_the_level_and_the_deviations_along_directions(case, rng):
     )
 
 
+def test_power_step_pools_the_deviations_along_directions(case, rng):
+    measurements, _, precision = case
+    directions = rng.normal(size=(N_VISITS, 4))
+    expected, _ = measurements.pool(measurements.features(directions)[:, 1:])
+    found = measurements.power_step(directions)
+    np.testing.assert_allclose(found, expected, rtol=precision, atol=10 * precision)
+
+
 @pytest.mark.parametrize("power", [1, 2])
 def test_sum_residuals_sums_over_the_vertices_of_every_cluster(case, rng, power):
     measurements, standard, _ = case

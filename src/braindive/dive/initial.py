@@ -68,8 +68,7 @@ def vertex_features(
     """
     n_features = min(n_features, measurements.n_visits)
     directions = random.standard_normal((measurements.n_visits, n_features))
-    loadings = measurements.features(directions)[:, 1:]
-    directions, _ = measurements.pool(loadings)
+    directions = measurements.power_step(directions)
     directions = np.linalg.qr(directions - directions.mean(axis=0))[0]
     features = measurements.features(directions)
     return features if graph is None else smooth_over_graph(features, graph)

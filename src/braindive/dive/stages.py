@@ -16,6 +16,8 @@ from braindive.dive.trajectories import Sums
 
 # Relative gain of a step at which a subject's stage has settled: near what rounding allows.
 _TOL = 1e-10
+# Shifts among which the best valley of a subject is looked for. A choice.
+GRID = 101
 # Steps in a round, after which those who have settled are left alone, and most rounds. Choices.
 _STEPS = 10
 _ROUNDS = 10
@@ -146,7 +148,7 @@ def find_stages(problem: SelectableLoss, known_shifts: Array) -> tuple[Array, Ar
         Shifts of the training subjects, over whose range the best valley is looked for.
     """
     speeds, shifts = problem.start()
-    shifts = search_shifts(problem, speeds, shifts, shift_grid(known_shifts, 101))
+    shifts = search_shifts(problem, speeds, shifts, shift_grid(known_shifts, GRID))
     return settle_stages(problem, speeds, shifts)
 
 

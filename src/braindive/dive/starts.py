@@ -194,7 +194,8 @@ def find_starts(
     """One start for each partition to begin from; two where the direction is not clear."""
     starts = []
     for z in _partitions(measurements, settings, random):
-        pooled = PooledMeans.from_products(*measurements.pool(z), z, measurements.squares)
+        sums = measurements.pool(z)
+        pooled = PooledMeans.from_products(*sums, z, measurements.squares)
         shifts, direction = start_shifts(pooled, timeline, controls)
         if not settings.staging:
             shifts = timeline.centres / timeline.unit
@@ -204,7 +205,8 @@ def find_starts(
             problem, parameters = _set_out(
                 measurements, timeline, settings, pooled, sign * shifts, z
             )
-            starts.append(Start(State(parameters, z), problem, direction, sign < 0))
+            state = State(parameters, z, pooled=sums)
+            starts.append(Start(state, problem, direction, sign < 0))
     return starts
 
 

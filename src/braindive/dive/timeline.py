@@ -82,8 +82,9 @@ class Timeline:
 
     def select(self, subjects: IntArray) -> tuple[Timeline, IntArray]:
         """Timeline of some subjects, ascending, and which visits are theirs."""
-        rows = np.flatnonzero(np.isin(self.subject_of_visit, subjects))
-        own = np.searchsorted(subjects, self.subject_of_visit[rows])
+        counts = self.n_visits_of_subject[subjects]
+        own = np.repeat(np.arange(len(subjects)), counts)
+        rows = np.arange(len(own)) + (self.starts[subjects] - np.cumsum(counts) + counts)[own]
         return Timeline(own, self.times[rows], self.centres[subjects], self.unit), rows
 
     def scores(self, speeds: Array, shifts: Array) -> Array:

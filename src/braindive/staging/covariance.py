@@ -137,7 +137,7 @@ class CorrelatedStageProblem:
         return flat.reshape(*scores.shape, flat.shape[1])
 
     def residuals(self, speeds: Array, shifts: Array) -> Array:
-        """m_nk - f_nk, (..., n_visits, K) for stages (..., n_subjects)."""
+        """m_nk - f_nk, (n_visits, K)."""
         return self.pooled.means - self.curves(self.timeline.scores(speeds, shifts))
 
     def misfit(self, speeds: Array, shifts: Array) -> Array:
@@ -153,9 +153,21 @@ class CorrelatedStageProblem:
         return np.asarray(squares - row_products(intercepts, total))
 
     def loss(self, speeds: Array, shifts: Array) -> Array:
-        """Negative log-posterior of every subject up to a constant, (..., n_subjects)."""
+        """Negative log-posterior of every subject up to a constant, (n_subjects,)."""
         log_prior = self.prior.log_density(np.log(speeds), shifts)
         return np.asarray(0.5 * self.misfit(speeds, shifts) - log_prior)
+
+    def heights(self, log_speeds: Array, shifts: Array) -> Array:
+        """Minus the loss at several stages of every subject, (n_points, n_subjects)."""
+        starts, scores = self.timeline.starts, self.timeline.scores(np.exp(log_speeds), shifts)
+        # Points come last, since they are many: what belongs to one visit lies together.
+        curves = self.trajectories.at_points(np.ascontiguousarray(scores.T))
+        residuals = self.pooled.means[:, :, None] - curves.values
+        weighed = self.precisions @ residuals
+        total = np.add.reduceat(weighed, starts, axis=0)
+        squares = np.add.reduceat(np.einsum("nkq,nkq->nq", residuals, weighed), starts, axis=0)
+        misfit = squares - np.einsum("ikq,ikq->iq", self.intercept_covariances @ total, total)
+        return np.asarray(self.prior.log_density(log_speeds, shifts) - 0.5 * misfit.T)
 
     def start(self) -> tuple[Array, Array]:
         """Usual speeds and shifts, from which a search may begin."""

@@ -14,6 +14,7 @@ import numpy as np
 from braindive.arrays import Array, IntArray
 from braindive.dive.timeline import Timeline
 from braindive.staging.covariance import CorrelatedStageProblem
+from braindive.staging.pieces import NUMBERS_AT_ONCE, in_pieces, over_subjects
 from braindive.staging.population import StagePrior
 
 Rule = tuple[Array, Array]
@@ -26,8 +27,6 @@ FINE: Rule = (np.linspace(-4.0, 4.0, 9), np.linspace(-2.8, 2.8, 5))
 # have more points.
 _PLACING: Rule = (np.linspace(-4.2, 4.2, 13), FINE[1])
 COARSE: Rule = (np.linspace(-3.0, 3.0, 6), np.linspace(-1.8, 1.8, 3))
-# Numbers in an array that is worked on at once, so that it stays in the cache; measured.
-_NUMBERS_AT_ONCE = 2**15
 # Rounds in which the points of a posterior are laid around the one before, and how much wider than
 # by the curvature the first ones lie. Of 180 subjects all but one were then within 0.15 of a
 # standard error of a dense grid; that one had two far modes.
@@ -197,6 +196,16 @@ class Posterior:
             self.log_speeds[:, subjects], self.shifts[:, subjects], self.weights[:, subjects]
         )
 
+    @classmethod
+    def joined(cls, parts: list[Posterior]) -> Posterior:
+        """Posterior of the subjects of all parts, one part after the other."""
+        return cls(
+            *(
+                np.concatenate([getattr(part, name) for part in parts], axis=1)
+                for name in ("log_speeds", "shifts", "weights")
+            )
+        )
+
     def moments(self) -> tuple[Array, Array]:
         """Mean (n_subjects, 2) and covariance (n_subjects, 2, 2) of log speed and shift."""
         both = np.stack([self.log_speeds, self.shifts], axis=2)
@@ -239,20 +248,21 @@ def integrate(
     rule : Rule
         How many points, and where.
     """
-    mean = np.stack([np.log(speeds), shifts], axis=1)
-    # Wider than the curvature says, to see what lies beyond a bend of the curves.
-    covariance = _WIDER**2 * np.linalg.inv(problem.gradient(speeds, shifts)[1])
-    for _ in range(_ROUNDS):
-        log_speeds, all_shifts, _ = _lay(mean, covariance, rule)
-        heights = np.empty_like(all_shifts)
-        size = max(1, _NUMBERS_AT_ONCE // problem.pooled.means.size)
-        for first in range(0, len(heights), size):
-            some = slice(first, first + size)
-            heights[some] = -problem.loss(np.exp(log_speeds[some]), all_shifts[some])
-        weights = np.exp(heights - heights.max(axis=0))
-        found = Posterior(log_speeds, all_shifts, weights / weights.sum(axis=0))
-        mean, covariance = found.moments()
-    return found
+
+    def take(some: CorrelatedStageProblem, part: slice) -> Posterior:
+        mean = np.stack([np.log(speeds[part]), shifts[part]], axis=1)
+        # Wider than the curvature says, to see what lies beyond a bend of the curves.
+        covariance = _WIDER**2 * np.linalg.inv(some.gradient(speeds[part], shifts[part])[1])
+        for _ in range(_ROUNDS):
+            log_speeds, all_shifts, _ = _lay(mean, covariance, rule)
+            heights = some.heights(log_speeds, all_shifts)
+            weights = np.exp(heights - heights.max(axis=0))
+            found = Posterior(log_speeds, all_shifts, weights / weights.sum(axis=0))
+            mean, covariance = found.moments()
+        return found
+
+    n_points = len(rule[0]) * len(rule[1])
+    return Posterior.joined(over_subjects(take, problem, NUMBERS_AT_ONCE // n_points))
 
 
 @dataclass(frozen=True)
@@ -305,14 +315,14 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
     intercepts, constants = problem.intercept_covariances, problem.log_constants
     by_stage = np.empty((2, n_points, n_subjects))
     n_numbers = problem.pooled.means.size * n_points
-    per_chunk = max(1, int(_NUMBERS_AT_ONCE * n_subjects / n_numbers))
     ends = np.append(timeline.starts, len(timeline.times))
     shared = len(precisions) == 1
-    for first in range(0, n_subjects, per_chunk):
-        last = min(first + per_chunk, n_subjects)
-        some, visits = slice(first, last), slice(ends[first], ends[last])
-        of_visit = timeline.subject_of_visit[visits] - first
-        starts = timeline.starts[some] - ends[first]
+
+    def take(some: slice) -> None:
+        """Fill in what belongs to some of the subjects."""
+        visits = slice(ends[some.start], ends[some.stop])
+        of_visit = timeline.subject_of_visit[visits] - some.start
+        starts = timeline.starts[some] - visits.start
         # Points come last, since they are many: what belongs to one visit lies together.
         moved = np.exp(log_speeds[:, some]).T[of_visit] * timeline.times[visits, None]
         scores = moved + shifts[:, some].T[of_visit]
@@ -356,6 +366,8 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
         pulled = total - whole @ levels
         by_between = (weights[:, None] * pulled) @ pulled.swapaxes(1, 2)
         found.by_between[some] = 0.5 * (by_between + whole @ unknown @ whole - whole)
+
+    in_pieces(take, n_subjects, max(1, int(NUMBERS_AT_ONCE * n_subjects / n_numbers)))
     of_speed, of_shift = (
         coordinate.by_group(found.posterior.weights, by_place, *of_group)
         for coordinate, by_place, of_group in zip(

@@ -18,22 +18,23 @@ from braindive.dive.em import Parameters
 from braindive.dive.initial import CLEAR
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Priors
-from braindive.dive.stages import find_stages, fit_stages
+from braindive.dive.stages import fit_stages
 from braindive.dive.starts import CLEAR_ODDS
 from braindive.dive.timeline import Timeline, evenly
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
 from braindive.staging.likelihood import COARSE, FINE, Points, Posterior, Rule
 from braindive.staging.marginal_starts import Start, find_starts, set_out, within_prior
-from braindive.staging.optimum import EXACTLY_THERE, Climb, climb, look
+from braindive.staging.optimum import EXACTLY_THERE, FEW_PER_NUMBER, ON_THE_WAY, Climb, climb, look
 from braindive.staging.packing import Packing
+from braindive.staging.pieces import search_stages
 from braindive.staging.weak_priors import WeakPriors
 
-# Subjects on whom starts are compared, and then those of the fine points before all are taken:
-# choices that bound the cost; the last steps always take everybody.
-_FEW_SUBJECTS, _MANY_SUBJECTS = 300, 1000
+# Subjects on whom starts are compared, with whom the best of them goes on, and those of the fine
+# points before all are taken: choices that bound the cost; the last steps always take everybody.
+_FEWEST_SUBJECTS, _FEW_SUBJECTS, _MANY_SUBJECTS = 100, 300, 1000
 # Steps after which only the best start of each direction goes on, most coarse and fine steps, and
 # most steps with everybody where there are more than many. Choices.
-_SCREENING, _COARSE_STEPS, _FINE_STEPS, _LAST_STEPS = 8, 150, 300, 15
+_SCREENING, _COARSE_STEPS, _FINE_STEPS, _LAST_STEPS = 8, 150, 300, 20
 # Most searches for other modes of the subjects' stages, each followed by a climb; a choice.
 _SEARCHES = 6
 # Steps of the EM that E and B take at once, where they are not climbed. A choice.
@@ -78,20 +79,20 @@ class MarginalFit:
         everyone = replace(self.climb.problem, pooled=pooled, noise=noise)
         n_subjects, posterior = everyone.timeline.n_subjects, self.climb.evaluation.posterior
         if n_subjects <= _MANY_SUBJECTS:
-            return self._go_on(everyone, posterior, _FINE_STEPS)
+            return self._go_on(everyone, posterior, _FINE_STEPS, EXACTLY_THERE)
         many = evenly(np.arange(n_subjects), _MANY_SUBJECTS)
-        nearly = self._go_on(everyone.select(many), posterior.select(many), _FINE_STEPS)
-        return nearly._go_on(everyone, posterior, _LAST_STEPS)
+        nearly = self._go_on(everyone.select(many), posterior.select(many), _FINE_STEPS, ON_THE_WAY)
+        return nearly._go_on(everyone, posterior, _LAST_STEPS, EXACTLY_THERE)
 
     def seen_by(self, everyone: CorrelatedStageProblem) -> MarginalFit:
         """Return the same fit with the posteriors of other subjects."""
         here = self.climb
-        points = points_at(everyone, *find_stages(everyone, here.known_shifts), COARSE)
+        points = searched_points(everyone, here.known_shifts, COARSE)
         there = look(everyone, here.vector, points, self.packing, self.priors)
         return replace(self, climb=replace(there, inverse=self._inverse(len(there.gradients))))
 
     def _go_on(
-        self, problem: CorrelatedStageProblem, posterior: Posterior, steps: int
+        self, problem: CorrelatedStageProblem, posterior: Posterior, steps: int, there: float
     ) -> MarginalFit:
         """Climb with fine points that begin from what is known of where subjects are."""
         here = climb(
@@ -103,19 +104,20 @@ class MarginalFit:
             steps,
             self._inverse(problem.timeline.n_subjects),
             near=np.inf,
-            there=EXACTLY_THERE,
+            there=there,
         )
         return replace(self, climb=here)
 
     def _inverse(self, n_subjects: int) -> Array | None:
         """Inverse of the Hessian for so many subjects, with whose number the curvature grows.
 
-        None where subjects are so many that their own gradients tell it better.
+        None where subjects are many for each number: their own gradients tell it better than
+        steps that were taken with coarse points.
         """
         here = self.climb
-        if n_subjects > _MANY_SUBJECTS:
+        if here.inverse is None or n_subjects > FEW_PER_NUMBER * len(here.vector):
             return None
-        return None if here.inverse is None else here.inverse * (len(here.gradients) / n_subjects)
+        return here.inverse * (len(here.gradients) / n_subjects)
 
 
 def groups_of(
@@ -212,7 +214,7 @@ def _follow_best(
     speeds_vary: bool,
 ) -> MarginalFit:
     """Climb from several starts on some of the subjects, and follow the best of them."""
-    found = []
+    found, fewest = [], evenly(few, _FEWEST_SUBJECTS)
     for start in starts:
         problem = set_out(pooled, timeline, parameters.noise, groups, start, speeds_vary)
         if priors.trajectory is not None:
@@ -222,20 +224,16 @@ def _follow_best(
         packing = Packing.of(problem, bounds, speeds_vary)
         independent = Covariance.independent(problem.covariance.weights, problem.noise)
         weak = WeakPriors.of(problem, packing, bounds, independent.within, priors.trajectory)
-        some = problem.select(few)
-        points = points_at(some, start.speeds[few], start.shifts[few], COARSE)
+        some = problem.select(fewest)
+        stages = fit_stages(some, start.speeds[fewest], start.shifts[fewest], max_iter=10)
+        points = points_at(some, *stages, COARSE)
         reached = climb(some, points, packing, weak, COARSE, max_iter=_SCREENING)
-        found.append(MarginalFit(reached, packing, weak))
-    best = max(found, key=lambda outcome: outcome.climb.objective)
+        found.append((MarginalFit(reached, packing, weak), problem))
+    best, problem = max(found, key=lambda pair: pair[0].climb.objective)
+    best = best.seen_by(best.packing.unpack(best.climb.vector, problem.select(few)))
     here, before = best.climb, -np.inf
     for _ in range(_SEARCHES):
-        # Points follow a subject's posterior, and so cannot see another mode far away.
-        if best.packing.within is None:
-            here = _update_covariance(here, best.packing, best.priors)
-        points = searched_points(here, COARSE)
-        there = look(here.problem, here.vector, points, best.packing, best.priors)
-        if there.objective < before + _WORTH_CLIMBING:
-            break
+        points = here.evaluation.posterior.lay_points(here.problem.prior, COARSE)
         here = climb(
             here.problem,
             points,
@@ -248,6 +246,14 @@ def _follow_best(
         if here.objective < before + _WORTH_CLIMBING:
             break
         before = here.objective
+        if best.packing.within is None:
+            here = _update_covariance(here, best.packing, best.priors)
+        # Points follow a subject's posterior, and so cannot see another mode far away.
+        points = searched_points(here.problem, here.known_shifts, COARSE)
+        anew = look(here.problem, here.vector, points, best.packing, best.priors)
+        if anew.objective < before + _WORTH_CLIMBING:
+            break
+        here = replace(anew, inverse=here.inverse)
     return replace(best, climb=here)
 
 
@@ -266,14 +272,13 @@ def _update_covariance(here: Climb, packing: Packing, priors: WeakPriors) -> Cli
     return here
 
 
-def searched_points(here: Climb, rule: Rule) -> Points:
-    """Points around the best modes of all subjects, wherever they are."""
-    return points_at(here.problem, *find_stages(here.problem, here.known_shifts), rule)
+def searched_points(problem: CorrelatedStageProblem, known_shifts: Array, rule: Rule) -> Points:
+    """Points around the best modes of all subjects, which are looked for in a range of shifts."""
+    return points_at(problem, *search_stages(problem, known_shifts), rule)
 
 
 def points_at(problem: CorrelatedStageProblem, speeds: Array, shifts: Array, rule: Rule) -> Points:
-    """Points around the modes of the subjects, which are looked for from the given stages."""
-    speeds, shifts = fit_stages(problem, speeds, shifts, max_iter=10)
+    """Points around given stages of the subjects, as wide as the curvature there has it."""
     covariance = np.linalg.inv(problem.gradient(speeds, shifts)[1])
     mean = np.stack([np.log(speeds), shifts], axis=1)
     return Points.around(problem.prior, mean, covariance, rule)

@@ -13,13 +13,13 @@ import numpy as np
 from braindive.arrays import Array, BoolArray, IntArray
 from braindive.dive.curves import Bounds, Curves
 from braindive.dive.pooled import PooledMeans
-from braindive.dive.stages import find_stages
 from braindive.dive.timeline import Timeline
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance, is_unlike
 from braindive.staging.curve_uncertainty import CurveUncertainty, ScoreUnit
 from braindive.staging.likelihood import Posterior, integrate
 from braindive.staging.marginal_fit import MarginalFit
 from braindive.staging.optimum import known_information
+from braindive.staging.pieces import search_stages
 from braindive.staging.population import UNKNOWN, Population, StagePrior
 from braindive.staging.stagers import Stages
 
@@ -221,5 +221,5 @@ def place_subjects(problem: CorrelatedStageProblem, known_shifts: Array) -> Marg
     known_shifts : (n,)
         Shifts of the training subjects, over whose range modes are looked for.
     """
-    posterior = integrate(problem, *find_stages(problem, known_shifts))
+    posterior = integrate(problem, *search_stages(problem, known_shifts))
     return MarginalStages(problem.timeline, *posterior.mean(), problem, posterior)

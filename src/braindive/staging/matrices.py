@@ -56,6 +56,16 @@ class Roots:
             [np.sum(by_root * root, axis=-1), by_root[..., rows, columns] * scale[rows]], axis=-1
         )
 
+    def derivatives(self, numbers: Array) -> Array:
+        """Of the matrix by each of its numbers, (n_numbers, n, n)."""
+        n, root = len(self.unit), self._relative(numbers)
+        rows, columns = _triangle(n)
+        of_root = np.zeros((self.n_numbers, n, n))
+        of_root[np.arange(n), np.arange(n)] = root
+        of_root[n + np.arange(len(rows)), rows, columns] = np.exp(numbers[:n])[rows]
+        half = self.unit @ of_root @ (self.unit @ root).T
+        return np.asarray(half + half.swapaxes(1, 2))
+
     def prior_curvature(self, worth: float) -> Array:
         """2 for a log-diagonal and 1 for another number of every observation."""
         found = np.full(self.n_numbers, worth)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from braindive.arrays import Array, IntArray
+from braindive.arrays import Array
 from braindive.staging.covariance import CorrelatedStageProblem
 from braindive.staging.likelihood import Evaluation, Points, Rule, evaluate
 from braindive.staging.packing import Packing
@@ -34,8 +34,11 @@ _HARDLY_LEFT = 0.1
 _STEP, _LONGEST, _SHORTEST = 1.0, 3.0, 1e-5
 # Subjects for each number from which on the uncertainty of E and B counts too. A choice.
 _MANY_PER_PARAMETER = 20
-# Subjects for each number below which E and B begin with a diagonal information. A choice.
-_FEW_PER_NUMBER = 3
+# Subjects for each number below which a climb begins with the curvature that the one before has
+# told: there are too few for their gradients to tell it. A choice.
+FEW_PER_NUMBER = 3
+# Subjects for each number from which on their gradients alone tell where to begin. A choice.
+_MANY_PER_NUMBER = 10
 # Information of a parameter that is taken for known.
 _KNOWN = 1e12
 # Share of the hoped-for gain below which a step is not taken (Armijo).
@@ -82,8 +85,20 @@ class Climb:
     n_evaluations: int = 1
 
     def information(self, packing: Packing) -> Array:
-        """Of the packed parameters, by the subjects' gradients and the priors, to begin with."""
-        return _information(self.gradients, self.curvature, packing.of_stages())
+        """Of the packed parameters, to begin with.
+
+        It comes from the subjects' gradients, whose outer products are shrunk to their diagonal.
+        Where subjects are not many, that of E and B is what it would be at known stages.
+        """
+        n_subjects, n_numbers = self.gradients.shape
+        if n_subjects >= _MANY_PER_NUMBER * n_numbers:
+            return _shrunk(self.gradients) + np.diag(self.curvature + 1e-8)
+        staged = packing.of_stages()
+        others = np.setdiff1d(np.arange(n_numbers), staged)
+        found = np.diag(self.curvature + 1e-8)
+        found[np.ix_(staged, staged)] += _shrunk(self.gradients[:, staged])
+        found[np.ix_(others, others)] += packing.covariance_information(self.vector, self.problem)
+        return found
 
     @property
     def known_shifts(self) -> Array:
@@ -235,25 +250,11 @@ def known_information(at: Climb, packing: Packing) -> Array:
     return found
 
 
-def _information(gradients: Array, curvature: Array, staged: IntArray) -> Array:
-    """Outer products of the subjects' gradients; of few subjects, shrunk to their diagonal.
-
-    Where there are few for each number, E and B, whose numbers are nearly independent, have a
-    diagonal alone.
-    """
-    n_subjects, n_numbers = gradients.shape
-    own = np.sum(gradients**2, axis=0) + curvature + 1e-8
-    if _FEW_PER_NUMBER * n_numbers < n_subjects:
-        return _shrunk(gradients, own)
-    found = np.diag(own)
-    found[np.ix_(staged, staged)] = _shrunk(gradients[:, staged], own[staged])
-    return found
-
-
-def _shrunk(gradients: Array, own: Array) -> Array:
-    """Outer products of gradients, with a given diagonal."""
+def _shrunk(gradients: Array) -> Array:
+    """Outer products of gradients, shrunk to their diagonal."""
     n_subjects, n_numbers = gradients.shape
     products = gradients.T @ gradients
+    own = np.diag(products).copy()
     products *= 1 - 0.5 * n_numbers / (n_numbers + n_subjects)
     np.fill_diagonal(products, own)
     return products

@@ -161,6 +161,31 @@ class Packing:
         parts += self._population_gradients(problem, at)
         return np.concatenate(parts, axis=1)
 
+    def covariance_information(self, vector: Array, problem: CorrelatedStageProblem) -> Array:
+        """Information of the numbers of E and B, were the stages known.
+
+        The J visits of a subject tell E by J - 1 contrasts, and E / J + B by their mean; of a
+        covariance C, a normal vector has the information tr(C^-1 dC C^-1 dC) / 2.
+        """
+        _, *numbers, _, _, _, _ = self.parts(vector)
+        covariance, n_within = problem.covariance, self.sizes[1]
+        found = np.zeros((sum(self.sizes[1:3]),) * 2)
+        if self.within is None:
+            return found
+        by_within = self.within.derivatives(numbers[0])
+        by_both = by_within
+        if self.between is not None:
+            by_both = np.concatenate([by_within, self.between.derivatives(numbers[1])])
+        visits = np.bincount(problem.timeline.n_visits_of_subject)
+        for count in np.flatnonzero(visits):
+            share = np.append(np.full(n_within, 1 / count), np.ones(len(found) - n_within))
+            mean = covariance.between + covariance.within / count
+            found += visits[count] * _normal_information(mean, share[:, None, None] * by_both)
+        contrasts = len(problem.timeline.times) - problem.timeline.n_subjects
+        of_contrasts = _normal_information(covariance.within, by_within)
+        found[:n_within, :n_within] += contrasts * of_contrasts
+        return found
+
     def parameter_jacobian(self, problem: CorrelatedStageProblem) -> Array:
         """Derivatives of what stages depend on by the vector, (n_parameters, n_numbers).
 
@@ -191,3 +216,10 @@ class Packing:
         by_speed_spread[:, -1] -= people.log_speed_sds[-1] ** 2 * by_speed[:, -1]
         parts = [by_mean[:, :-1], by_spread if self.has_follow_up else by_spread[:, :-1]]
         return parts + ([by_speed[:, :-1], by_speed_spread] if self.speeds_vary else [])
+
+
+def _normal_information(covariance: Array, derivatives: Array) -> Array:
+    """Information of one normal vector on the numbers by which its covariance has derivatives."""
+    half = np.linalg.inv(np.linalg.cholesky(covariance))
+    rows = (half @ derivatives @ half.T).reshape(len(derivatives), -1)
+    return np.asarray(0.5 * rows @ rows.T)

@@ -214,6 +214,25 @@ class Features(Step):
 
 
 @dataclass(frozen=True)
+class PowerStep(Step):
+    """Features and their pooling, in the same block: a step of the power iteration.
+
+    Parameters
+    ----------
+    features : Features
+        Of the vertices.
+    """
+
+    features: Features
+    needs_summary: ClassVar[bool] = True
+
+    def __call__(self, block: Block, *own: Any) -> Found:
+        """Return the sums of `Pool` over the deviations along the directions."""
+        (found,), _ = self.features(block)
+        return Pool()(block, found[1:].T)
+
+
+@dataclass(frozen=True)
 class SumResiduals(Step):
     """sum_l z_lk (V_ln - F_nk)^power over observed vertices, one residual at a time."""
 

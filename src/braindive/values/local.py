@@ -12,13 +12,12 @@ import threading
 from typing import Self
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from braindive.arrays import Array, IntArray
 from braindive.values.products import BlockProducts
 from braindive.values.protocol import Block, Found, Own, Step, Unit, part_of
 from braindive.values.storage import Stored, fitting_width, mapped
-from braindive.values.walking import map_columns
+from braindive.values.walking import count_threads, map_columns
 
 
 class LocalProducts(BlockProducts):
@@ -60,9 +59,7 @@ class LocalProducts(BlockProducts):
         n_visits = n_rows if order is None else len(order)
         super().__init__(n_visits, n_vertices, values.dtype, missing, unit)
         self._values, self._order = mapped(values), order
-        # A positive number is meant: joblib would make it 1 inside the processes of a cluster.
-        n_jobs = n_jobs or -1
-        self._n_threads: int = n_jobs if n_jobs > 0 else effective_n_jobs(n_jobs)
+        self._n_threads = count_threads(n_jobs)
         self._block_size = block_size or fitting_width(
             values, n_visits, missing, self._n_threads, memory
         )

@@ -15,6 +15,7 @@ from braindive.values.arithmetic import (
     Distances,
     Features,
     Pool,
+    PowerStep,
     Residuals,
     Summarise,
     SumResiduals,
@@ -192,6 +193,12 @@ class BlockProducts(ABC):
         """Level and directions of every vertex; see `Products.features`."""
         (found,), _ = self.run(Features(directions, self.weights, self.dtype))
         return found.T
+
+    def power_step(self, directions: Array) -> Array:
+        """Directions times V'V in one read; see `Products.power_step`."""
+        features = Features(directions, self.weights, self.dtype)
+        _, (sums, weights) = self.run(PowerStep(features))
+        return self._standard_sums(sums, weights)[0]
 
     def sum_residuals(self, curves: Array, responsibilities: Array, power: int) -> Array:
         """Sums of residuals, one at a time; see `Products.sum_residuals`."""

@@ -329,6 +329,20 @@ class Products(Protocol):
             sqrt(n_visits) times the vertex mean, then sum_n x_ln G_n, in standard units.
         """
 
+    def power_step(self, directions: Array) -> Array:
+        """Take a step of the power iteration towards the leading components, in one read.
+
+        Parameters
+        ----------
+        directions : (n_visits, n_features)
+            Linear combinations of visits.
+
+        Returns
+        -------
+        (n_visits, n_features)
+            What `pool` finds for the deviations that `features` finds.
+        """
+
     def sum_residuals(self, curves: Array, responsibilities: Array, power: int) -> Array:
         """sum_l z_lk (V_ln - F_nk)^power over observed vertices, one residual at a time.
 

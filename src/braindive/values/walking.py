@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
+from joblib import effective_n_jobs, parallel_config
 from threadpoolctl import threadpool_limits
 
 from braindive.arrays import Array, IntArray
@@ -127,8 +128,17 @@ def _cut(length: int, width: int) -> list[slice]:
     return [slice(start, min(start + width, length)) for start in range(0, length, width)]
 
 
+def count_threads(n_jobs: int | None) -> int:
+    """Threads that are meant by a number of jobs, None for all cores."""
+    # A positive number is meant: joblib would make it 1 inside the processes of a cluster.
+    return n_jobs if n_jobs and n_jobs > 0 else effective_n_jobs(n_jobs or -1)
+
+
 @contextmanager
-def one_thread_per_product() -> Iterator[None]:
-    """Keep BLAS and OpenMP to one thread: blocks are the unit of parallel work."""
-    with threadpool_limits(limits=1):
+def one_thread_per_product(n_jobs: int | None = 1) -> Iterator[None]:
+    """Keep BLAS and OpenMP to one thread: blocks are the unit of parallel work.
+
+    Joblib is told how many threads may work on blocks that know nothing of values.
+    """
+    with threadpool_limits(limits=1), parallel_config("threading", n_jobs=count_threads(n_jobs)):
         yield
