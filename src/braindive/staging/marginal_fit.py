@@ -22,9 +22,9 @@ from braindive.dive.stages import find_stages, fit_stages
 from braindive.dive.starts import CLEAR_ODDS
 from braindive.dive.timeline import Timeline, evenly
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
-from braindive.staging.likelihood import COARSE, FINE, Points, Posterior, Rule
+from braindive.staging.likelihood import COARSE, FINE, FINER, Points, Posterior, Rule
 from braindive.staging.marginal_starts import Start, find_starts, set_out, within_prior
-from braindive.staging.optimum import EXACTLY_THERE, Climb, climb, look
+from braindive.staging.optimum import EXACTLY_THERE, HARDLY_LEFT, Climb, climb, look
 from braindive.staging.packing import Packing
 from braindive.staging.weak_priors import WeakPriors
 
@@ -83,6 +83,10 @@ class MarginalFit:
         nearly = self._go_on(everyone.select(many), posterior.select(many), _FINE_STEPS)
         return nearly._go_on(everyone, posterior, _LAST_STEPS)
 
+    def on_fine_points(self) -> MarginalFit:
+        """Climb to the optimum with fine points, on the same means."""
+        return self._go_on(self.climb.problem, self.climb.evaluation.posterior, _FINE_STEPS)
+
     def seen_by(self, everyone: CorrelatedStageProblem) -> MarginalFit:
         """Return the same fit with the posteriors of other subjects."""
         here = self.climb
@@ -93,19 +97,35 @@ class MarginalFit:
     def _go_on(
         self, problem: CorrelatedStageProblem, posterior: Posterior, steps: int
     ) -> MarginalFit:
-        """Climb with fine points that begin from what is known of where subjects are."""
-        here = climb(
-            self.packing.unpack(self.climb.vector, problem),
-            posterior.lay_points(problem.prior, FINE),
-            self.packing,
-            self.priors,
-            FINE,
-            steps,
-            self._inverse(problem.timeline.n_subjects),
-            near=np.inf,
-            there=EXACTLY_THERE,
+        """Climb with fine points that begin from what is known of where subjects are.
+
+        Where finer ones see that something is left to climb, they are climbed.
+        """
+        start = self.packing.unpack(self.climb.vector, problem)
+        here = self._climb(
+            start, posterior, FINE, steps, self._inverse(problem.timeline.n_subjects)
         )
+        points = here.evaluation.posterior.lay_points(here.problem.prior, FINER)
+        finer = look(here.problem, here.vector, points, self.packing, self.priors)
+        step = np.linalg.solve(finer.information(self.packing), finer.gradient)
+        if float(finer.gradient @ step) > HARDLY_LEFT:
+            here = self._climb(finer.problem, finer.evaluation.posterior, FINER, steps, None)
         return replace(self, climb=here)
+
+    def _climb(
+        self,
+        start: CorrelatedStageProblem,
+        posterior: Posterior,
+        rule: Rule,
+        steps: int,
+        inverse: Array | None,
+    ) -> Climb:
+        """Climb to the optimum as exactly as it is shown."""
+        points = posterior.lay_points(start.prior, rule)
+        packing, priors = self.packing, self.priors
+        return climb(
+            start, points, packing, priors, rule, steps, inverse, near=np.inf, there=EXACTLY_THERE
+        )
 
     def _inverse(self, n_subjects: int) -> Array | None:
         """Inverse of the Hessian for so many subjects, with whose number the curvature grows.
@@ -167,6 +187,9 @@ def fit_marginal(
         _follow_best(pooled, timeline, parameters, priors, groups, few, starts, speeds_vary)
         for starts in ways
     ]
+    if len(outcomes) > 1:
+        # By coarse points, the likelihoods of two directions were off by more than they differed.
+        outcomes = [way.on_fine_points() for way in outcomes]
     order = np.argsort([-outcome.climb.objective for outcome in outcomes])
     best, clear = outcomes[order[0]], True
     if len(outcomes) > 1:

@@ -28,7 +28,7 @@ EXACTLY_THERE = 1e-7
 # begin within a wide posterior, every new set of points moves the optimum a little.
 ON_THE_WAY, _HARDLY_MOVED, _MOST_ROUNDS = 0.03, 0.3, 6
 # What is left at most where a climb counts as finished.
-_HARDLY_LEFT = 0.1
+HARDLY_LEFT = 0.1
 # Longest step in standard errors of each parameter: at the start, ever, and so short that another
 # direction is tried. Choices.
 _STEP, _LONGEST, _SHORTEST = 1.0, 3.0, 1e-5
@@ -93,7 +93,7 @@ class Climb:
     @property
     def converged(self) -> bool:
         """Whether what is left to climb, of all parameters together, is a third of an error."""
-        return self.decrement < _HARDLY_LEFT
+        return self.decrement < HARDLY_LEFT
 
 
 def look(
