@@ -32,12 +32,8 @@ HARDLY_LEFT = 0.1
 # Longest step in standard errors of each parameter: at the start, ever, and so short that another
 # direction is tried. Choices.
 _STEP, _LONGEST, _SHORTEST = 1.0, 3.0, 1e-5
-# Subjects for each number from which on the uncertainty of E and B counts too. A choice.
-_MANY_PER_PARAMETER = 20
 # Subjects for each number below which E and B begin with a diagonal information. A choice.
 _FEW_PER_NUMBER = 3
-# Information of a parameter that is taken for known.
-_KNOWN = 1e12
 # Share of the hoped-for gain below which a step is not taken (Armijo).
 _WORTHWHILE = 1e-4
 
@@ -215,24 +211,6 @@ def climb(
             here = _try(problem, here.vector, points, packing, priors) or here
             n_evaluations += 1
     return replace(here, inverse=inverse, decrement=decrement, n_evaluations=n_evaluations)
-
-
-def known_information(at: Climb, packing: Packing) -> Array:
-    """Information of the packed parameters at the optimum, for their standard errors.
-
-    The outer products of the subjects' gradients, and the priors' own. From few subjects this
-    makes errors larger than the expected information would, about as much as estimates from few
-    subjects scatter more than that; a Hessian by differences covered less (91 % for 94 %). Where
-    subjects are few for each number, E and B are taken for known.
-    """
-    n_subjects, n_numbers = at.gradients.shape
-    products = at.gradients.T @ at.gradients + np.diag(at.curvature + 1e-8)
-    if n_subjects >= _MANY_PER_PARAMETER * n_numbers:
-        return products
-    staged = packing.of_stages()
-    found = np.diag(np.full(n_numbers, _KNOWN))
-    found[np.ix_(staged, staged)] = products[np.ix_(staged, staged)]
-    return found
 
 
 def _information(gradients: Array, curvature: Array, staged: IntArray) -> Array:
