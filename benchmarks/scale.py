@@ -34,7 +34,7 @@ import zarr
 from scipy import sparse
 
 import braindive as bd
-from braindive.dive import em
+from braindive.dive.e_step import Assign
 from braindive.values.distributed import DistributedProducts
 from braindive.values.local import LocalProducts
 from braindive.values.storage import block_width
@@ -236,7 +236,7 @@ def measure_products(n_visits: int, n_vertices: int) -> float:
     """Gigabytes that the products of a pass take in a second from values in memory."""
     values = np.random.default_rng(0).standard_normal((n_visits, n_vertices), dtype=np.float32)
     curves, _ = curves_of(n_visits)
-    measurements, assign, times = LocalProducts(values), em.Assign(np.ones(3)), []
+    measurements, assign, times = LocalProducts(values), Assign(np.ones(3)), []
     with one_thread_per_product():
         for _ in range(6):
             start = time.perf_counter()
@@ -253,7 +253,7 @@ def measure_workers() -> Workers:
     values = random.standard_normal((n_visits, n_vertices), dtype=np.float32)
     curves = random.normal(size=(n_visits, n_clusters))
     field = random.normal(size=(n_vertices, n_clusters))
-    assign = em.Assign(np.ones(n_clusters))
+    assign = Assign(np.ones(n_clusters))
     took, travelled = {}, {}
     for n_workers in (1, 2):
         with (

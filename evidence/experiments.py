@@ -13,7 +13,7 @@ from scipy import stats
 
 from braindive.arrays import Array, BoolArray
 from braindive.cohort import Cohort
-from braindive.dive.em import log_densities
+from braindive.dive.e_step import log_densities
 from braindive.dive.field import expectation
 from braindive.estimator import DIVE
 from braindive.evaluation.folds import Ids, split_subjects

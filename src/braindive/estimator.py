@@ -26,9 +26,10 @@ from braindive.cohort.preprocessing import Preprocessing
 from braindive.criteria import criteria_of
 from braindive.dive.convergence import Monitor
 from braindive.dive.curves import Curves
-from braindive.dive.em import State, sweep_vertices
+from braindive.dive.e_step import sweep_vertices
 from braindive.dive.field import log_evidence
 from braindive.dive.priors import Priors
+from braindive.dive.problem import State
 from braindive.dive.starts import Checkpoint, Outcome, fit_best
 from braindive.dive.timeline import Timeline
 from braindive.errors import BraindiveWarning, CohortError, NotFittedError, ParameterError

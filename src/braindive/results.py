@@ -8,18 +8,11 @@ from typing import Literal
 import numpy as np
 
 from braindive.arrays import Array, BoolArray, IntArray
-from braindive.dive.em import (
-    Parameters,
-    Problem,
-    State,
-    carried,
-    noise_variance,
-    own_variance,
-    relabel,
-    with_covariance,
-)
+from braindive.dive.e_step import carried, relabel, with_covariance
+from braindive.dive.em import noise_variance, own_variance
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Priors
+from braindive.dive.problem import Parameters, Problem, State
 from braindive.dive.starts import Outcome
 from braindive.dive.timeline import Timeline
 from braindive.dive.vertex_curves import map_vertices

@@ -10,9 +10,10 @@ import braindive as bd
 from braindive.dive.acceleration import clearly_better, leap_ahead, pack, unpack
 from braindive.dive.convergence import Monitor
 from braindive.dive.curves import Trajectories
-from braindive.dive.em import Parameters, Problem, State, run_em
+from braindive.dive.em import run_em
 from braindive.dive.initial import one_hot
 from braindive.dive.moves import most_similar, split_and_merge
+from braindive.dive.problem import Parameters, Problem, State
 from braindive.dive.timeline import Timeline
 from braindive.values.backends import open_products
 

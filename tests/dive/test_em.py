@@ -8,21 +8,17 @@ import pytest
 import braindive as bd
 from braindive.dive.convergence import Monitor
 from braindive.dive.curves import Trajectories
+from braindive.dive.e_step import log_densities, pool
 from braindive.dive.em import (
     _SEARCHING,
-    Parameters,
-    Problem,
-    State,
-    log_densities,
-    log_prior,
     m_step,
     m_step_objective,
-    pool,
     run_em,
     update_noise,
     update_stages,
     update_trajectories,
 )
+from braindive.dive.problem import Parameters, Problem, State, log_prior
 from braindive.dive.timeline import Timeline
 from braindive.values.backends import open_products
 from braindive.values.local import LocalProducts

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from braindive.dive.curves import Trajectories
-from braindive.dive.em import Parameters
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Priors
+from braindive.dive.problem import Parameters
 from braindive.dive.timeline import Timeline
 from braindive.dive.trajectories import search_trajectories
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from people_who_differ import draw, fit
 
+import braindive as bd
 from braindive.dive.priors import Gamma, Normal, Priors
+from braindive.staging import marginal_fit
 from braindive.staging.likelihood import FINE
 from braindive.staging.marginal_fit import groups_of
 from braindive.staging.marginal_stager import place_subjects
@@ -42,6 +44,40 @@ def test_gradient_vanishes_at_the_optimum():
             moved[number] += sign * errors[number]
             there = look(at.problem, moved, points, found.packing, found.priors)
             assert there.objective < best
+
+
+def left_to_climb(found):
+    """Squared length of the gradient in standard errors, by four times as many points."""
+    at, dense = found.climb, (np.linspace(-4.5, 4.5, 37), np.linspace(-3.0, 3.0, 7))
+    points = at.evaluation.posterior.lay_points(at.problem.prior, dense)
+    there = look(at.problem, at.vector, points, found.packing, found.priors)
+    return there.gradient @ np.linalg.solve(there.information(found.packing), there.gradient)
+
+
+def test_wide_posteriors_are_climbed_with_more_points(monkeypatch):
+    # Visits so noisy that a posterior spans a whole curve.
+    noisy = {"n_controls": 0, "n_patients": 60, "level": 0.02, "noise": 0.6}
+    drawn = draw(5, midpoints=(-15.0, 2.5, 20.0), **noisy)
+    assert left_to_climb(fit(drawn)) < 0.3
+    # Negative control: the usual points end somewhere else.
+    monkeypatch.setattr(marginal_fit, "FINER", FINE)
+    assert left_to_climb(fit(drawn)) > 1.0
+
+
+def test_directions_are_not_compared_by_coarse_points():
+    """By coarse points the reversed disease of this cohort seemed more likely, and clearly so."""
+    simulation = bd.simulate_cohort(
+        n_subjects=200,
+        space="fsaverage5-left",
+        noise_smoothing=30,
+        steepness_variation=0.0,
+        midpoint_variation=0.0,
+        dtype="float32",
+        random_state=6007,
+    )
+    train = simulation.cohort.select(subjects=list(simulation.cohort.subject_ids[:100]))
+    model = bd.DIVE(3, personal=False, random_state=0).fit(train)
+    assert np.corrcoef(model.scores_[::4], simulation.truth.shifts[:100])[0, 1] > 0.9
 
 
 def test_people_who_differ_are_staged_next_to_the_truth(fitted):

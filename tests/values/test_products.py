@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from braindive.dive.em import log_densities
+from braindive.dive.e_step import log_densities
 from braindive.dive.field import expectation
 from braindive.values.local import LocalProducts
 from braindive.values.protocol import Unit

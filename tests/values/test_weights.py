@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from braindive.dive.em import Assign
+from braindive.dive.e_step import Assign
 from braindive.errors import ParameterError
 from braindive.values.backends import open_products
 from braindive.values.protocol import Unit

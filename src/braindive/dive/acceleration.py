@@ -17,10 +17,12 @@ from braindive.arrays import Array
 from braindive.dive.compressed import Compressed
 from braindive.dive.convergence import Monitor
 from braindive.dive.curves import Curves
-from braindive.dive.em import Parameters, Problem, State, e_step, m_step, pool
+from braindive.dive.e_step import e_step, pool
+from braindive.dive.em import m_step
 from braindive.dive.field import log_evidence
 from braindive.dive.leaps import Leaps
 from braindive.dive.moves import most_similar, split_and_merge, widest
+from braindive.dive.problem import Parameters, Problem, State
 from braindive.dive.trajectories import Sums
 from braindive.values.protocol import Products
 
@@ -78,7 +80,7 @@ def leap_ahead(
         Nothing but their arguments decides, so that an interrupted fit goes on to the same answer.
     """
     settled = problem.fixed is not None or len(parameters.trajectories) < 2
-    if settled or problem.graph is not None or problem.exact:
+    if settled or problem.graph is not None or problem.exact or problem.vertices_differ:
         return None
     first = first_leap(monitor)
     if first is None or monitor.n_iter >= first + _LEAPS or monitor.taken_back:

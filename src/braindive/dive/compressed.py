@@ -15,7 +15,7 @@ from scipy.interpolate import BSpline
 
 from braindive.arrays import Array
 from braindive.dive.curves import Curves
-from braindive.values.protocol import AssignVertices, Block, Found, Products, Step
+from braindive.values.protocol import AssignVertices, Block, Found, Products, Step, Swept
 
 # Pieces of the cubic splines, between quantiles of the scores, and most of them for each visit.
 # Measured on 10 and 20 clusters: with half as many pieces the optimum is the same to a hundredth of
@@ -157,15 +157,19 @@ class Compressed:
         return sums, np.maximum(weights, 0.0)
 
     def sweep(
-        self, curves: Array, assign: AssignVertices, field: Array | None = None
-    ) -> tuple[Array, Array, Array, Array]:
-        """Distances, assignment and pooling; see `Products.sweep`."""
+        self,
+        curves: Array,
+        assign: AssignVertices,
+        field: Array | None = None,
+        derivatives: Array | None = None,
+    ) -> Swept:
+        """Distances, assignment and pooling; see `Products.sweep`. Vertices are alike here."""
+        assert derivatives is None
         density, z = np.empty((2, curves.shape[1], len(self.counts)))
         for start in range(0, len(self.counts), _BLOCK):
             block = slice(start, start + _BLOCK)
             part = self._only(block)
             there = None if field is None else field[block]
-            density[:, block], z[:, block] = (
-                found.T for found in assign(part.distances(curves), part.counts, there)
-            )
-        return density.T, z.T, *self.pool(z.T)
+            found = assign((part.distances(curves).T,), part.counts, there)
+            density[:, block], z[:, block] = found[0].T, found[1].T
+        return Swept(density.T, z.T, *self.pool(z.T), ())

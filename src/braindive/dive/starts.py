@@ -12,7 +12,7 @@ from braindive.arrays import Array, BoolArray, IntArray
 from braindive.dive.acceleration import leap_ahead
 from braindive.dive.convergence import Monitor
 from braindive.dive.curves import Curves
-from braindive.dive.em import Parameters, Problem, State, run_em
+from braindive.dive.em import run_em
 from braindive.dive.initial import (
     Direction,
     cluster_vertices,
@@ -23,6 +23,7 @@ from braindive.dive.initial import (
 )
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Priors
+from braindive.dive.problem import Parameters, Problem, State
 from braindive.dive.timeline import Timeline
 from braindive.dive.trajectories import search_trajectories
 from braindive.values.protocol import Products

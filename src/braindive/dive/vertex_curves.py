@@ -14,10 +14,10 @@ import numpy as np
 
 from braindive.arrays import Array, IntArray
 from braindive.dive.curves import Bounds, Curves, onset_gradients
-from braindive.dive.em import Parameters
+from braindive.dive.design_effect import without_personal_noise
+from braindive.dive.problem import Parameters
 from braindive.dive.timeline import Timeline
-from braindive.dive.vertices import small_cholesky, solve_lower, solve_upper, without_noise
-from braindive.values.coordinates import Coordinates
+from braindive.dive.vertices import small_cholesky, solve_lower, solve_upper
 from braindive.values.protocol import Block, Found, Products, Step, in_fours
 
 # Bins of the score, with as many visits in each: far narrower than any curve is steep.
@@ -29,8 +29,6 @@ _STEPS = 5
 _LEAST_SPREAD = 0.01
 # Clusters to which a vertex belongs with less than this probability are left out.
 _LEAST_SHARE = 0.01
-# Vertices of each cluster from which the design effect is learnt: its error is then a few per cent.
-_SOME = 200
 # Bytes of derivatives that are worked on at once, so that they stay in the cache.
 _CACHE = 2**21
 
@@ -226,55 +224,6 @@ def inverse_covariances(covariance: Array, curves: Curves, scores: Array) -> Arr
     return found
 
 
-@dataclass(frozen=True)
-class DesignEffect(Step):
-    """How much more the coordinates of a vertex vary by noise than if visits were independent.
-
-    People differ persistently, so that the visits of one person say less than as many of different
-    ones. Sums of squares of the residuals' products with the basis, added up person by person
-    first: the cluster-robust covariance, for some of the vertices.
-
-    Parameters
-    ----------
-    curves : (n_visits, n_clusters)
-        F_nk in standard units.
-    bases : (n_clusters, n_visits, rank)
-        Orthonormal, of the constant and the curves' derivatives.
-    starts : (n_subjects,) int
-        First visit of each subject.
-    """
-
-    curves: Array
-    bases: Array
-    starts: IntArray
-
-    def __call__(self, block: Block, *own: Any) -> Found:
-        """Return sums over vertices: by person, and as if independent, (n_clusters,) each."""
-        (labels,) = own
-        n_clusters, _, rank = self.bases.shape
-        by_person, independent = np.zeros(n_clusters), np.zeros(n_clusters)
-        for k in range(n_clusters):
-            mine = np.flatnonzero(labels == k)
-            if not len(mine):
-                continue
-            values = block.values[:, mine].astype(float)
-            residuals = (values - block.unit.offset) / block.unit.scale - self.curves[:, k, None]
-            if block.observed is not None:
-                residuals[~block.observed[:, mine]] = 0.0
-            basis = self.bases[k]
-            residuals -= basis @ (basis.T @ residuals)
-            freedom = len(residuals) - rank
-            if block.observed is not None:
-                residuals[~block.observed[:, mine]] = 0.0
-                freedom = block.observed[:, mine].sum(axis=0) - rank
-            for direction in basis.T:
-                each = np.add.reduceat(direction[:, None] * residuals, self.starts, axis=0)
-                by_person[k] += np.sum(each**2)
-            squares = np.einsum("nl,nl->l", residuals, residuals)
-            independent[k] += rank * np.sum(squares / np.maximum(freedom, 1))
-        return (), (by_person, independent)
-
-
 class VertexMap(NamedTuple):
     """When each vertex is half-way, (n_vertices,), and the variance of that in its cluster."""
 
@@ -320,28 +269,6 @@ def map_vertices(
     return VertexMap(onsets, variances)
 
 
-def without_personal_noise(
-    measurements: Products, timeline: Timeline, parameters: Parameters, responsibilities: Array
-) -> Parameters:
-    """Noise that counts for one vertex's curve, and Psi without what was such noise.
-
-    People differ persistently, so that visits count for less than their number.
-    """
-    curves, noise = parameters.trajectories, parameters.noise
-    scores = timeline.scores(parameters.speeds, parameters.shifts)
-    design = Coordinates(curves.evaluate(scores), curves.jacobian(scores), None, measurements.dtype)
-    effect = DesignEffect(design.curves, design.bases, timeline.starts)
-    few = evenly_chosen(responsibilities.argmax(axis=1), len(curves))
-    _, (by_person, independent) = measurements.run(effect, few)
-    n_subjects = timeline.n_subjects
-    small = n_subjects / max(n_subjects - design.rank, 1)
-    inflation = np.maximum(small * by_person / np.maximum(independent, 1e-300), 1.0)
-    covariance = parameters.vertex_covariance
-    assert covariance is not None
-    covariance = without_noise(covariance, design, (inflation - 1) * noise**2)
-    return replace(parameters, noise=noise * np.sqrt(inflation), vertex_covariance=covariance)
-
-
 @dataclass(frozen=True)
 class EstimateVertices(Step):
     """Curves of some vertices, by their own measurements and a weak prior.
@@ -373,7 +300,7 @@ class EstimateVertices(Step):
             block,
             values=block.values[:, mine],
             observed=None if block.observed is None else block.observed[:, mine],
-            summary=tuple(each[mine] for each in block.known),
+            summary=(block.known[0][mine], block.known[1][mine], block.known[2][mine]),
         )
         means, weights = self.bins.pool(some)
         scores = self.bins.scores
@@ -390,14 +317,3 @@ class EstimateVertices(Step):
             gradient[:, each] = np.einsum("blp,bl->pl", curves.jacobian(scores), residuals)
         flat = information.reshape(-1, len(mine))
         return (found, flat, gradient), ()
-
-
-def evenly_chosen(labels: IntArray, n_clusters: int) -> IntArray:
-    """Return the labels of some vertices of each cluster, evenly spread, and -1 for all others."""
-    chosen = np.full(len(labels), -1)
-    for k in range(n_clusters):
-        mine = np.flatnonzero(labels == k)
-        if len(mine):
-            some = mine[np.unique(np.linspace(0, len(mine) - 1, _SOME).astype(int))]
-            chosen[some] = k
-    return chosen

@@ -19,13 +19,9 @@ from scipy.sparse.csgraph import dijkstra
 
 from braindive.arrays import Array, IntArray
 from braindive.cohort.cohort import Cohort
-from braindive.dive.em import with_covariance
-from braindive.dive.vertex_curves import (
-    Bins,
-    EstimateVertices,
-    inverse_covariances,
-    without_personal_noise,
-)
+from braindive.dive.design_effect import without_personal_noise
+from braindive.dive.e_step import with_covariance
+from braindive.dive.vertex_curves import Bins, EstimateVertices, inverse_covariances
 from braindive.estimator import DIVE
 from braindive.values.walking import one_thread_per_product
 

@@ -26,8 +26,8 @@ import numpy as np
 
 from braindive.cohort.preprocessing import Covariate, Preprocessing
 from braindive.dive.curves import CURVES, Bounds, Curves, Trajectories
-from braindive.dive.em import Parameters, State
 from braindive.dive.priors import Gamma, Normal, Priors
+from braindive.dive.problem import Parameters, State
 from braindive.dive.starts import Trace
 from braindive.dive.timeline import Timeline
 from braindive.errors import ParameterError

@@ -23,6 +23,9 @@ Rule = tuple[Array, Array]
 # Evenly spaced points: for smooth densities no other rule converges faster. The coarse points are
 # for the first steps of a fit only.
 FINE: Rule = (np.linspace(-4.0, 4.0, 9), np.linspace(-2.8, 2.8, 5))
+# Where posteriors are wide for how steep the curves are, twice as many along the shift: with four
+# times as many of these, the log-likelihood of 100 subjects differed by 0.15 at most.
+FINER: Rule = (np.linspace(-4.0, 4.0, 17), FINE[1])
 # Where people are placed once and no step follows, a posterior that ends where the curves begin may
 # have more points.
 _PLACING: Rule = (np.linspace(-4.2, 4.2, 13), FINE[1])

@@ -14,17 +14,25 @@ import numpy as np
 
 from braindive.arrays import Array, BoolArray, IntArray
 from braindive.dive.curves import Bounds
-from braindive.dive.em import Parameters
 from braindive.dive.initial import CLEAR
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Priors
+from braindive.dive.problem import Parameters
 from braindive.dive.stages import fit_stages
 from braindive.dive.starts import CLEAR_ODDS
 from braindive.dive.timeline import Timeline, evenly
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
-from braindive.staging.likelihood import COARSE, FINE, Points, Posterior, Rule
+from braindive.staging.likelihood import COARSE, FINE, FINER, Points, Posterior, Rule
 from braindive.staging.marginal_starts import Start, find_starts, set_out, within_prior
-from braindive.staging.optimum import EXACTLY_THERE, FEW_PER_NUMBER, ON_THE_WAY, Climb, climb, look
+from braindive.staging.optimum import (
+    EXACTLY_THERE,
+    FEW_PER_NUMBER,
+    HARDLY_LEFT,
+    ON_THE_WAY,
+    Climb,
+    climb,
+    look,
+)
 from braindive.staging.packing import Packing
 from braindive.staging.pieces import search_stages
 from braindive.staging.weak_priors import WeakPriors
@@ -84,6 +92,11 @@ class MarginalFit:
         nearly = self._go_on(everyone.select(many), posterior.select(many), _FINE_STEPS, ON_THE_WAY)
         return nearly._go_on(everyone, posterior, _LAST_STEPS, EXACTLY_THERE)
 
+    def on_fine_points(self) -> MarginalFit:
+        """Climb to the optimum with fine points, on the same means."""
+        posterior = self.climb.evaluation.posterior
+        return self._go_on(self.climb.problem, posterior, _FINE_STEPS, EXACTLY_THERE)
+
     def seen_by(self, everyone: CorrelatedStageProblem) -> MarginalFit:
         """Return the same fit with the posteriors of other subjects."""
         here = self.climb
@@ -94,19 +107,34 @@ class MarginalFit:
     def _go_on(
         self, problem: CorrelatedStageProblem, posterior: Posterior, steps: int, there: float
     ) -> MarginalFit:
-        """Climb with fine points that begin from what is known of where subjects are."""
-        here = climb(
-            self.packing.unpack(self.climb.vector, problem),
-            posterior.lay_points(problem.prior, FINE),
-            self.packing,
-            self.priors,
-            FINE,
-            steps,
-            self._inverse(problem.timeline.n_subjects),
-            near=np.inf,
-            there=there,
+        """Climb with fine points that begin from what is known of where subjects are.
+
+        Where finer ones see that something is left to climb, they are climbed.
+        """
+        start = self.packing.unpack(self.climb.vector, problem)
+        here = self._climb(
+            start, posterior, FINE, steps, self._inverse(problem.timeline.n_subjects), there
         )
+        points = here.evaluation.posterior.lay_points(here.problem.prior, FINER)
+        finer = look(here.problem, here.vector, points, self.packing, self.priors)
+        step = np.linalg.solve(finer.information(self.packing), finer.gradient)
+        if float(finer.gradient @ step) > HARDLY_LEFT:
+            here = self._climb(finer.problem, finer.evaluation.posterior, FINER, steps, None, there)
         return replace(self, climb=here)
+
+    def _climb(
+        self,
+        start: CorrelatedStageProblem,
+        posterior: Posterior,
+        rule: Rule,
+        steps: int,
+        inverse: Array | None,
+        there: float,
+    ) -> Climb:
+        """Climb to the optimum with points that follow it."""
+        points = posterior.lay_points(start.prior, rule)
+        packing, priors = self.packing, self.priors
+        return climb(start, points, packing, priors, rule, steps, inverse, near=np.inf, there=there)
 
     def _inverse(self, n_subjects: int) -> Array | None:
         """Inverse of the Hessian for so many subjects, with whose number the curvature grows.
@@ -169,6 +197,9 @@ def fit_marginal(
         _follow_best(pooled, timeline, parameters, priors, groups, few, starts, speeds_vary)
         for starts in ways
     ]
+    if len(outcomes) > 1:
+        # By coarse points, the likelihoods of two directions were off by more than they differed.
+        outcomes = [way.on_fine_points() for way in outcomes]
     order = np.argsort([-outcome.climb.objective for outcome in outcomes])
     best, clear = outcomes[order[0]], True
     if len(outcomes) > 1:

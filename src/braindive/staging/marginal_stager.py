@@ -16,9 +16,9 @@ from braindive.dive.pooled import PooledMeans
 from braindive.dive.timeline import Timeline
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance, is_unlike
 from braindive.staging.curve_uncertainty import CurveUncertainty, ScoreUnit
+from braindive.staging.expected_information import known_information
 from braindive.staging.likelihood import Posterior, integrate
 from braindive.staging.marginal_fit import MarginalFit
-from braindive.staging.optimum import known_information
 from braindive.staging.pieces import search_stages
 from braindive.staging.population import UNKNOWN, Population, StagePrior
 from braindive.staging.stagers import Stages

@@ -8,10 +8,10 @@ import numpy as np
 
 from braindive.arrays import Array, IntArray
 from braindive.dive.curves import Curves
-from braindive.dive.em import Parameters
 from braindive.dive.initial import CLEAR
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Normal
+from braindive.dive.problem import Parameters
 from braindive.dive.timeline import Timeline
 from braindive.dive.trajectories import search_trajectories
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance

@@ -28,19 +28,15 @@ EXACTLY_THERE = 1e-7
 # begin within a wide posterior, every new set of points moves the optimum a little.
 ON_THE_WAY, _HARDLY_MOVED, _MOST_ROUNDS = 0.03, 0.3, 6
 # What is left at most where a climb counts as finished.
-_HARDLY_LEFT = 0.1
+HARDLY_LEFT = 0.1
 # Longest step in standard errors of each parameter: at the start, ever, and so short that another
 # direction is tried. Choices.
 _STEP, _LONGEST, _SHORTEST = 1.0, 3.0, 1e-5
-# Subjects for each number from which on the uncertainty of E and B counts too. A choice.
-_MANY_PER_PARAMETER = 20
 # Subjects for each number below which a climb begins with the curvature that the one before has
 # told: there are too few for their gradients to tell it. A choice.
 FEW_PER_NUMBER = 3
 # Subjects for each number from which on their gradients alone tell where to begin. A choice.
 _MANY_PER_NUMBER = 10
-# Information of a parameter that is taken for known.
-_KNOWN = 1e12
 # Share of the hoped-for gain below which a step is not taken (Armijo).
 _WORTHWHILE = 1e-4
 
@@ -108,7 +104,7 @@ class Climb:
     @property
     def converged(self) -> bool:
         """Whether what is left to climb, of all parameters together, is a third of an error."""
-        return self.decrement < _HARDLY_LEFT
+        return self.decrement < HARDLY_LEFT
 
 
 def look(
@@ -230,24 +226,6 @@ def climb(
             here = _try(problem, here.vector, points, packing, priors) or here
             n_evaluations += 1
     return replace(here, inverse=inverse, decrement=decrement, n_evaluations=n_evaluations)
-
-
-def known_information(at: Climb, packing: Packing) -> Array:
-    """Information of the packed parameters at the optimum, for their standard errors.
-
-    The outer products of the subjects' gradients, and the priors' own. From few subjects this
-    makes errors larger than the expected information would, about as much as estimates from few
-    subjects scatter more than that; a Hessian by differences covered less (91 % for 94 %). Where
-    subjects are few for each number, E and B are taken for known.
-    """
-    n_subjects, n_numbers = at.gradients.shape
-    products = at.gradients.T @ at.gradients + np.diag(at.curvature + 1e-8)
-    if n_subjects >= _MANY_PER_PARAMETER * n_numbers:
-        return products
-    staged = packing.of_stages()
-    found = np.diag(np.full(n_numbers, _KNOWN))
-    found[np.ix_(staged, staged)] = products[np.ix_(staged, staged)]
-    return found
 
 
 def _shrunk(gradients: Array) -> Array:

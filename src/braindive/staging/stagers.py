@@ -9,9 +9,9 @@ import numpy as np
 
 from braindive.arrays import Array, BoolArray, IntArray
 from braindive.dive.curves import Curves
-from braindive.dive.em import Parameters
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Priors
+from braindive.dive.problem import Parameters
 from braindive.dive.stages import StageProblem, find_stages
 from braindive.dive.timeline import Timeline
 

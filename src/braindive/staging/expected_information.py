@@ -1,0 +1,141 @@
+"""How much is known of the parameters at the optimum: the expected information, by simulation.
+
+Subjects' own gradients tell it where subjects are many. Where they are few, a parameter often
+hangs on a handful of them, such as the midpoint of a curve that few are before: their outer
+products vary so much that the inverse comes out too large, and errors with it. The subjects are
+then measured again and again, in simulation, until there are enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from braindive.arrays import Array
+from braindive.dive.pooled import PooledMeans
+from braindive.dive.timeline import Timeline
+from braindive.staging.covariance import CorrelatedStageProblem
+from braindive.staging.likelihood import FINE, Posterior, evaluate
+from braindive.staging.marginal_fit import points_at
+from braindive.staging.optimum import Climb
+from braindive.staging.packing import Packing
+from braindive.staging.population import StagePrior
+
+# Subjects for each number that stages depend on, from which on their own gradients are enough, and
+# up to which they are simulated else. In six cohorts with 7 for each, errors by their own gradients
+# were up to a third too large; with 100 simulated, most were within 2 %, and all within 6 %.
+_ENOUGH_PER_NUMBER = 100
+# Subjects for each number from which on the uncertainty of E and B counts too; it hardly bears on
+# the rest. A choice.
+_MANY_PER_NUMBER = 20
+# Information of a parameter that is taken for known.
+_KNOWN = 1e12
+# Of the simulated measurements, so that a fit gives the same errors whenever it is repeated.
+_SEED = 0
+
+
+def known_information(at: Climb, packing: Packing) -> Array:
+    """Information of the packed parameters at the optimum, for their standard errors.
+
+    The expected outer products of the subjects' gradients, and the priors' own. Where subjects are
+    few for each number, E and B are taken for known.
+
+    Parameters
+    ----------
+    at : Climb
+        At the optimum.
+    packing : Packing
+        Of the parameters.
+
+    Returns
+    -------
+    (n_numbers, n_numbers) array
+    """
+    staged = packing.of_stages()
+    n_subjects, n_numbers = at.gradients.shape
+    gradients, n_times = at.gradients, 1
+    if n_subjects < _ENOUGH_PER_NUMBER * len(staged):
+        n_times = -(-_ENOUGH_PER_NUMBER * len(staged) // n_subjects)
+        gradients = _simulated_gradients(at, packing, n_times)
+    products = gradients.T @ gradients / n_times + np.diag(at.curvature + 1e-8)
+    if n_subjects >= _MANY_PER_NUMBER * n_numbers:
+        return products
+    found = np.diag(np.full(n_numbers, _KNOWN))
+    found[np.ix_(staged, staged)] = products[np.ix_(staged, staged)]
+    return found
+
+
+def _simulated_gradients(at: Climb, packing: Packing, n_times: int) -> Array:
+    """Gradients of the log-likelihoods of simulated subjects, (n_times * n_subjects, n_numbers)."""
+    random = np.random.default_rng(_SEED)
+    problem, speeds, shifts = simulate_again(at.problem, at.evaluation.posterior, n_times, random)
+    there = evaluate(problem, points_at(problem, speeds, shifts, FINE))
+    return packing.gradients(at.vector, problem, there)
+
+
+def simulate_again(
+    problem: CorrelatedStageProblem,
+    posterior: Posterior,
+    n_times: int,
+    random: np.random.Generator,
+) -> tuple[CorrelatedStageProblem, Array, Array]:
+    """Measure the same subjects again, by the model, each as many times.
+
+    Where they are is drawn from what is known of it, as if that were normal, and what is measured
+    there from the curves, a random intercept and the visit noise: people remain where they were
+    found, and so do those on whom a parameter hangs.
+
+    Parameters
+    ----------
+    problem : CorrelatedStageProblem
+        The subjects, with the parameters of the model.
+    posterior : Posterior
+        Where they are.
+    n_times : int
+        How many times.
+    random : numpy.random.Generator
+        For the draws.
+
+    Returns
+    -------
+    problem : CorrelatedStageProblem
+        With n_times as many subjects.
+    speeds, shifts : (n_times * n_subjects,)
+        Where they are.
+    """
+    timeline = _repeated(problem.timeline, n_times)
+    n_subjects, n_clusters = timeline.n_subjects, len(problem.noise)
+    mean, covariance = posterior.moments()
+    draws = random.standard_normal((n_times, *mean.shape))
+    stages = mean + np.einsum("iab,tib->tia", np.linalg.cholesky(covariance), draws)
+    speeds, shifts = np.exp(stages[..., 0]).ravel(), stages[..., 1].ravel()
+    between = np.linalg.cholesky(problem.covariance.between)
+    intercepts = random.standard_normal((n_subjects, n_clusters)) @ between.T
+    within = np.linalg.cholesky(np.linalg.inv(problem.precisions))
+    draws = random.standard_normal((n_times, len(problem.timeline.times), n_clusters))
+    means = problem.trajectories.evaluate(timeline.scores(speeds, shifts))
+    means += intercepts[timeline.subject_of_visit]
+    means += np.einsum(
+        "nkl,tnl->tnk", np.broadcast_to(within, (draws.shape[1], *within.shape[1:])), draws
+    ).reshape(means.shape)
+    pooled = problem.pooled
+    weights = np.tile(pooled.weights, (n_times, 1))
+    again = replace(
+        problem,
+        pooled=PooledMeans(means, weights, np.zeros_like(pooled.within)),
+        timeline=timeline,
+        prior=StagePrior(problem.prior.population, np.tile(problem.prior.groups, n_times)),
+    )
+    return again, speeds, shifts
+
+
+def _repeated(timeline: Timeline, n_times: int) -> Timeline:
+    """Timeline of the same subjects, several times over."""
+    later = np.repeat(np.arange(n_times) * timeline.n_subjects, len(timeline.times))
+    return Timeline(
+        np.tile(timeline.subject_of_visit, n_times) + later,
+        np.tile(timeline.times, n_times),
+        np.tile(timeline.centres, n_times),
+        timeline.unit,
+    )
