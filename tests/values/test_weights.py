@@ -107,8 +107,8 @@ def test_sweep_assigns_by_weighted_distances_and_pools_every_visit_as_it_is(open
     products, _ = opened
     curves, assign = rng.normal(size=(N_VISITS, N_CLUSTERS)), Assign(np.ones(N_CLUSTERS))
     found = products.weighted(weights)
-    density, z, sums, total = found.sweep(curves, assign)
-    expected = assign(found.distances(curves), found.counts, None)
+    density, z, sums, total, _ = found.sweep(curves, assign)
+    expected = assign((found.distances(curves).T,), found.counts, None)
     assert_close(density, expected[0])
     assert_close(z, expected[1])
     for ours, theirs in zip((sums, total), products.pool(z), strict=True):

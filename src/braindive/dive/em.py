@@ -167,7 +167,11 @@ def update_trajectories(
 
 
 def update_noise(
-    sums: Sums, problem: Problem, parameters: Parameters, occupied: BoolArray, own: Array
+    sums: Sums,
+    problem: Problem,
+    parameters: Parameters,
+    occupied: BoolArray,
+    own: Array | float = 0.0,
 ) -> Parameters:
     """sigma_k^2 = sum_ln z_lk (V_ln - f(s_n; theta_k))^2 / sum_ln z_lk - own_k.
 
@@ -179,7 +183,7 @@ def update_noise(
     return replace(parameters, noise=np.where(occupied, noise, parameters.noise))
 
 
-def noise_variance(variance: Array, own: Array) -> Array:
+def noise_variance(variance: Array, own: Array | float) -> Array:
     """Variance of a measurement around its vertex's own curve, from that around the cluster's."""
     return np.maximum(np.maximum(variance - own, _LEAST_NOISE * variance), NOISE_FLOOR**2)
 
