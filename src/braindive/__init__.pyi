@@ -36,7 +36,7 @@ from braindive.io.packed import open_packed, pack_cohort
 from braindive.io.reading import read_cohort
 from braindive.io.spaces import load_space
 from braindive.loading import load_model
-from braindive.plotting.brains import plot_clusters, plot_pathology
+from braindive.plotting.brains import plot_clusters, plot_midpoints, plot_pathology
 from braindive.plotting.choices import plot_comparison, plot_convergence, plot_selection
 from braindive.plotting.people import plot_groups, plot_speed_shift, plot_stages
 from braindive.plotting.trajectories import plot_subjects, plot_trajectories
@@ -93,6 +93,7 @@ __all__ = [
     "plot_comparison",
     "plot_convergence",
     "plot_groups",
+    "plot_midpoints",
     "plot_pathology",
     "plot_selection",
     "plot_speed_shift",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from braindive.cluster_table import change_errors
+from braindive.dive.field import STRONGEST
 from braindive.dive.starts import Outcome
 from braindive.errors import ConvergenceWarning, DataWarning, StagingWarning
 from braindive.results import Results
@@ -14,6 +15,8 @@ from braindive.results import Results
 _ADVICE = {
     "max_iter": "raise max_iter, or tol if the objective has flattened",
     "cycling": "the Markov random field keeps swapping labels; fix a smaller spatial",
+    "cycling without a field": "clusters and their vertices' own curves keep swapping vertices; "
+    'use fewer clusters, or vertices="alike"',
 }
 
 
@@ -58,11 +61,21 @@ def warnings_of(
             "reversed. Longer follow-up would settle it; check that early scores are those of "
             "people whom you know to be healthy.",
         )
+    strength = outcome.state.parameters.strength
+    if problem.graph is not None and problem.strength is None and (strength or 0) >= STRONGEST:
+        yield (
+            DataWarning,
+            f"the strength of the Markov random field has stopped at its largest value, "
+            f"{STRONGEST:g}: neighbours decide alone. Fewer clusters, or a fixed spatial, would "
+            "let the data speak.",
+        )
     if monitor.reason != "converged":
+        without_field = monitor.reason == "cycling" and problem.graph is None
+        advice = _ADVICE["cycling without a field" if without_field else monitor.reason]
         yield (
             ConvergenceWarning,
             f"the fit stopped after {monitor.n_iter} iterations without converging "
-            f"({monitor.reason}): {_ADVICE[monitor.reason]}.",
+            f"({monitor.reason}): {advice}.",
         )
     if not results.converged:
         yield (

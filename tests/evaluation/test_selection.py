@@ -33,20 +33,6 @@ def test_criteria_are_those_of_a_fit_of_everybody(table, clear_cohort):
     assert table.loc[2, "bic"] == model.bic_
 
 
-def test_stability_within_one_standard_error_prefers_more_clusters():
-    table = pd.DataFrame(
-        {"rand": [0.90, 0.88, 0.70], "rand_se": [0.03, 0.01, 0.01]}, index=[2, 3, 4]
-    )
-    assert recommend_n_clusters(table).n_clusters == 3
-
-
-def test_stabilities_that_are_as_good_as_equal_prefer_more_clusters():
-    table = pd.DataFrame({"rand": [1.0, 0.99, 0.97], "rand_se": 0.0}, index=[3, 5, 6])
-    chosen = recommend_n_clusters(table)
-    assert chosen.n_clusters == 5
-    assert "agree as well as those of 3" in chosen.reason
-
-
 def test_one_cluster_is_not_called_stable_for_agreeing_with_itself(clear_cohort):
     model = bd.DIVE(n_init=1, tol=1e-2, random_state=0)
     table = bd.select_n_clusters(
@@ -70,10 +56,8 @@ def test_one_cluster_is_recommended_where_more_add_nothing(rng):
     table = bd.select_n_clusters(
         cohort, [1, 2, 3], model=model, n_splits=0, n_resamples=1, random_state=0
     )
-    assert recommend_n_clusters(table) == (
-        1,
-        "1 cluster has the lowest BIC: nothing says that vertices differ in their course.",
-    )
+    assert recommend_n_clusters(table).n_clusters == 1
+    assert "no areas to tell apart" in recommend_n_clusters(table).reason
 
 
 def test_the_number_of_workers_does_not_change_the_table(clear_cohort, table):
@@ -84,18 +68,38 @@ def test_the_number_of_workers_does_not_change_the_table(clear_cohort, table):
     pd.testing.assert_frame_equal(again, table, check_exact=True)
 
 
-def test_the_reason_says_where_bic_disagrees():
-    table = pd.DataFrame({"rand": [0.9, 0.5], "rand_se": 0.01, "bic": [5.0, 4.0]}, index=[2, 3])
-    assert recommend_n_clusters(table) == (
-        2,
-        "The parcellations with 2 clusters agree best between halves of the subjects (adjusted "
-        "Rand 0.90); BIC prefers 3.",
-    )
+def groups(gains, distinct, **more):
+    return pd.DataFrame({"groups_gain": gains, "groups": distinct, **more}, index=[2, 3, 4])
 
 
-def test_unstable_clusters_are_called_so():
-    table = pd.DataFrame({"rand": [0.3, 0.2], "rand_se": [0.01, 0.01]}, index=[2, 3])
-    assert "poorly" in recommend_n_clusters(table).reason
+def test_the_largest_number_of_groups_that_gains_is_recommended():
+    found = recommend_n_clusters(groups([50.0, 7.0, -3.0], [2, 3, 4]))
+    assert found == (3, "The vertices' own curves form 3 groups.")
+
+
+def test_groups_that_cannot_be_told_apart_count_once():
+    assert recommend_n_clusters(groups([50.0, -1.0, 4.0], [2, 2, 3])).n_clusters == 3
+
+
+def test_one_group_is_no_area():
+    found = recommend_n_clusters(groups([-4.0, -9.0, 1.0], [2, 3, 4]))
+    assert found.n_clusters == 1
+    assert "no areas" in found.reason
+
+
+def test_groups_that_do_not_come_back_in_other_people_are_none():
+    table = groups([50.0, 30.0, 20.0], [2, 3, 4], rand=[0.05, 0.1, 0.02], rand_se=0.01)
+    found = recommend_n_clusters(table)
+    assert found.n_clusters == 1
+    assert "adjusted Rand at most 0.10" in found.reason
+
+
+def test_the_reason_tells_of_stability_and_of_the_end_of_the_range():
+    table = groups([50.0, 30.0, 20.0], [2, 3, 4], rand=[0.9, 0.8, 0.4], rand_se=0.01)
+    found = recommend_n_clusters(table)
+    assert found.n_clusters == 4
+    assert "adjusted Rand of 0.40, which is little" in found.reason
+    assert "try more" in found.reason
 
 
 def test_without_stability_unseen_subjects_decide():

@@ -131,7 +131,12 @@ def sweep(
     scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
     if problem.vertices_differ and parameters.vertex_covariance is None:
         parameters = replace(parameters, vertex_covariance=_nothing(parameters))
+    before = parameters.vertex_covariance
     swept, parameters = sweep_vertices(problem.measurements, scores, parameters, field, fixed)
+    if before is not None and before.any() and parameters.vertex_covariance is not None:
+        # Psi and z are found by turns; half a step keeps them from going round in circles.
+        half = 0.5 * (before + parameters.vertex_covariance)
+        parameters = replace(parameters, vertex_covariance=half)
     if problem.vertices_differ and problem.graph is None and problem.fixed is None:
         # One vertex more in each, so that no cluster can vanish for ever.
         total = swept.responsibilities.sum(axis=0) + 1.0

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.sparse import csr_array, identity
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from braindive.arrays import Array, IntArray
@@ -31,7 +31,10 @@ BELIEVED = 2.0
 # Vertices that are looked at, evenly spread; more do not change what is found.
 _MOST_VERTICES = 1500
 # Vertices whose neighbours differ by more than this times what is usual lie on a border.
-_BORDER = 1.5
+_BORDER = 1.2
+# What a number of groups has to gain beyond that where neighbours are alike, since the effective
+# number of vertices is itself an estimate. A choice.
+_PRICE_OF_NEIGHBOURS = 4.0
 # Variance of a median in units of that of a mean.
 _OF_MEDIAN = np.pi / 2
 # Groups of fewer vertices than this share of them are not told apart from chance.
@@ -100,6 +103,7 @@ def count_groups(model: DIVE, cohort: Cohort, most: int) -> dict[int, Groups]:
             # Neighbours that are alike count once, however many they are.
             gain = mixture.log_likelihood - best.log_likelihood
             price = (mixture.n_parameters - best.n_parameters) * np.log(effective)
+            price += 0.0 if graph is None else _PRICE_OF_NEIGHBOURS
             judged.append((float(2 * gain * effective / len(places) - price), mixture))
         gain, mixture = max(judged, key=lambda each: each[0])
         found[number] = Groups(gain, mixture.n_distinct(places, variances))
@@ -113,8 +117,8 @@ def place_vertices(
 ) -> tuple[IntArray, Array, Array]:
     """Where vertices lie along the direction in which clusters differ most.
 
-    Where there are neighbours, each place is the median of a vertex and of those within two steps:
-    areas are wider than that, and medians keep their borders.
+    Where there are neighbours, each place is the median of a vertex and its neighbours: areas are
+    wider than that, and medians keep their borders.
 
     Parameters
     ----------
@@ -139,7 +143,7 @@ def place_vertices(
     wanted = internal.known.copy()
     near = None
     if graph is not None:
-        near = csr_array(graph[chosen] @ (graph + identity(len(z), format="csr")))
+        near = csr_array(graph[chosen])
         wanted &= near.sum(axis=0) > 0
     else:
         wanted[:] = False
@@ -205,7 +209,8 @@ def _along_discriminant(
         away, gap = mine - mine.mean(axis=0), mine.mean(axis=0) - estimates.mean(axis=0)
         within += away.T @ away
         between += len(mine) * np.outer(gap, gap)
-    scale = np.sqrt(np.diag(within))
+    scale = np.sqrt(np.diag(within + between))
+    scale = np.maximum(scale, 1e-12 * scale.max() + 1e-300)
     _, directions = eigh(
         between / np.outer(scale, scale),
         within / np.outer(scale, scale) + 1e-9 * np.eye(len(scale)),

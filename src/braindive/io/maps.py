@@ -67,7 +67,10 @@ def write_maps(
     scores: Sequence[float] | None = None,
     formats: Sequence[str] | None = None,
 ) -> list[Path]:
-    """Write cluster labels, probabilities and expected values as maps, and tables beside them.
+    """Write labels, probabilities, expected values and midpoints as maps, and tables beside them.
+
+    Midpoints are the scores at which every vertex is half-way, with their standard errors; a model
+    with `vertices="alike"` has none.
 
     Parameters
     ----------
@@ -148,14 +151,17 @@ def _check_formats(
 def _maps(model: FittedModel, scores: Array) -> Maps:
     names = display_names(model)
     expected = model.trajectories_.evaluate(scores) @ model.responsibilities_.T
-    return Maps(
-        model.labels_.astype(np.int32) + 1,
-        names,
-        {
-            "probabilities": (names, model.responsibilities_.T.astype(np.float32)),
-            "expected": ([f"score {score:.3g}" for score in scores], expected.astype(np.float32)),
-        },
+    scalars = {
+        "probabilities": (names, model.responsibilities_.T.astype(np.float32)),
+        "expected": ([f"score {score:.3g}" for score in scores], expected.astype(np.float32)),
+    }
+    midpoint, error = (
+        getattr(model, name, None) for name in ("vertex_midpoints_", "vertex_midpoints_se_")
     )
+    if midpoint is not None and error is not None:
+        when = np.stack([midpoint, error])
+        scalars["midpoints"] = (["midpoint", "standard error"], when.astype(np.float32))
+    return Maps(model.labels_.astype(np.int32) + 1, names, scalars)
 
 
 def _write(maps: Maps, space: Space | None, writer: Writer, folder: Path) -> None:

@@ -148,6 +148,51 @@ def plot_pathology(model: Any, scores: Sequence[float] | None = None) -> Figure:
     return figure
 
 
+@figure_function
+def plot_midpoints(model: Any) -> Figure:
+    """Draw when each vertex is half-way through its change, early ones dark.
+
+    Parameters
+    ----------
+    model : fitted DIVE
+        Fitted on a cohort with a surface or a volume; not with `vertices="alike"`.
+
+    Returns
+    -------
+    Figure
+
+    Examples
+    --------
+    >>> import numpy as np, braindive as bd
+    >>> space = bd.Volume("block", np.ones((4, 5, 4), dtype=bool), 10 * np.eye(4))
+    >>> cohort = bd.simulate_cohort(n_subjects=20, space=space, random_state=0).cohort
+    >>> model = bd.DIVE(n_clusters=2, n_init=1, random_state=0).fit(cohort)
+    >>> figure = bd.plot_midpoints(model)
+    >>> figure.axes[-1].get_xlabel()
+    'score at which a vertex is half-way'
+    """
+    from matplotlib import pyplot as plt
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    check_fitted(model)
+    if not hasattr(model, "vertex_midpoints_"):
+        raise ParameterError(
+            'a model with vertices="alike" knows no vertex of its own; fit it with '
+            'vertices="differ".'
+        )
+    picture = picture_of(model.space_)
+    values = model.vertex_midpoints_
+    norm = Normalize(*np.nanpercentile(values, [2, 98]))
+    colour_map = plt.get_cmap("YlOrRd_r")
+    size = (ONE_COLUMN, _height(picture, ONE_COLUMN) + _BAR)
+    figure = plt.figure(figsize=size)
+    _draw(figure, picture, values, colour_map, norm, (0.0, 1.0), _BAR, 0.0)
+    bar = _colour_bar(figure, ScalarMappable(norm, colour_map))
+    bar.set_label("score at which a vertex is half-way")
+    return figure
+
+
 def _height(picture: Picture, width: float) -> float:
     """Height in inches of a picture of that width."""
     return sum(picture.heights) * width / picture.n_columns

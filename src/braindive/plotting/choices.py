@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from braindive.evaluation.selection import recommend_n_clusters
+from braindive.evaluation.vertex_groups import BELIEVED
 from braindive.evaluation.summary import RMSE
 from braindive.plotting.people import draw_sample
 from braindive.plotting.style import (
@@ -75,7 +76,10 @@ def plot_convergence(model: Any, ax: Axes | None = None) -> Axes:
 
 @figure_function
 def plot_selection(frame: pd.DataFrame) -> Figure:
-    """Draw information criteria, held-out likelihood and stability over the number of clusters.
+    """Draw why a number of clusters is recommended.
+
+    Groups of the vertices' own curves (what counts is above the dashed line), information criteria,
+    held-out likelihood and stability over the number of clusters.
 
     Parameters
     ----------
@@ -96,13 +100,22 @@ def plot_selection(frame: pd.DataFrame) -> Figure:
     """
     from matplotlib.ticker import MaxNLocator
 
-    names = [name for name in ("aic", "held_out", "rand") if name in frame]
+    names = [name for name in ("groups_gain", "aic", "held_out", "rand") if name in frame]
     figure, axes = panels(1, len(names), (TWO_COLUMNS * max(len(names), 1.5) / 3, 2.3))
     blue, orange = GROUP_COLOURS[:2]
     numbers = frame.index.to_numpy()
     chosen = recommend_n_clusters(frame).n_clusters
     for ax, name in zip(axes[0], names, strict=True):
-        if name == "aic":
+        if name == "groups_gain":
+            gains = frame["groups_gain"].to_numpy(float)
+            ax.plot(numbers, gains, "o-", color=blue)
+            ax.axhline(BELIEVED, color=orange, linestyle="--", linewidth=1)
+            ax.set_yscale("symlog", linthresh=10)
+            ax.set_ylabel("gain over fewer groups (2 log odds)")
+            for number, gain, groups in zip(numbers, gains, frame["groups"], strict=True):
+                text = f"{groups} distinct" if groups < number else ""
+                ax.annotate(text, (number, gain), (0, 5), textcoords="offset points", fontsize=5)
+        elif name == "aic":
             above = frame[["aic", "bic"]] - frame[["aic", "bic"]].min()
             ax.plot(numbers, above["aic"], "o-", color=blue, label="AIC")
             ax.plot(numbers, above["bic"], "s--", color=orange, label="BIC")
@@ -123,7 +136,8 @@ def plot_selection(frame: pd.DataFrame) -> Figure:
         ax.axvline(chosen, color=GREY, linestyle=":", linewidth=1)
         ax.set_xlabel("number of clusters")
         ax.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
-    figure.suptitle(f"{chosen} clusters recommended (dotted)", fontsize=8)
+    plural = "" if chosen == 1 else "s"
+    figure.suptitle(f"{chosen} cluster{plural} recommended (dotted)", fontsize=8)
     return figure
 
 

@@ -120,6 +120,7 @@ def build_report(model: DIVE, cohort: Cohort | None = None) -> Report:
         policy=" ".join(script_hash(script) for script in scripts),
         style=_page("report.css"),
         picture=picture,
+        has_midpoints=hasattr(model, "vertex_midpoints_"),
         shapes=[] if picture is None else list(picture.content.get("shapes", ())),
         sides=[] if picture is None else [p["side"] for p in picture.content.get("parts", ())],
         clusters=data["clusters"],

@@ -64,13 +64,23 @@ def describe_picture(model: DIVE, picture: PagePicture) -> dict[str, Any]:
     measured = picture.columns >= 0
     steps = np.zeros((len(picture.columns), len(model.noise_)), dtype=np.uint16)
     steps[measured] = np.round(model.responsibilities_[picture.columns[measured]] * _LARGEST)
-    return {
+    found = {
         "kind": picture.kind,
         "note": picture.note,
         "measured": encode_array(measured, "uint8"),
         "probabilities": encode_array(steps, "uint16"),
         **picture.content,
     }
+    if hasattr(model, "vertex_midpoints_"):
+        of_columns = {
+            "midpoints": model.vertex_midpoints_,
+            "midpointErrors": model.vertex_midpoints_se_,
+        }
+        for name, values in of_columns.items():
+            shown = np.full(len(measured), np.nan)
+            shown[measured] = values[picture.columns[measured]]
+            found[name] = encode_array(shown, "float32")
+    return found
 
 
 def describe_people(model: DIVE, cohort: Cohort | None) -> dict[str, Any]:

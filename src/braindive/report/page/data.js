@@ -55,7 +55,10 @@ const points = report.picture && (() => {
     label[point] = best;
     confidence[point] = share[point * count + best];
   }
-  return { size, share, label, confidence };
+  // When each point is half-way by its own measurements, and the standard error of that.
+  const midpoint = report.picture.midpoints && decode(report.picture.midpoints, Float32Array);
+  const midpointError = midpoint && decode(report.picture.midpointErrors, Float32Array);
+  return { size, share, label, confidence, midpoint, midpointError };
 })();
 
 const mixture = (perCluster, point) =>
@@ -106,6 +109,15 @@ for (const mode of [modes.value, modes.change, modes.rate]) {
   Object.assign(mode, { low, high: high > low ? high : low + 1 });
 }
 Object.assign(modes.confidence, { low: 0, high: 1 });
+if (points && points.midpoint) {
+  const sorted = Array.from(points.midpoint).filter(Number.isFinite).sort((a, b) => a - b);
+  const at = (share) => sorted[Math.round(share * (sorted.length - 1))];
+  const [low, high] = [at(0.02), at(0.98)];
+  modes.midpoint = {
+    text: "Score at which each place is half-way, by its own measurements",
+    low, high: high > low ? high : low + 1,
+  };
+}
 
 // Place of each point on its ramp, 0 to 1; the number of its area in cluster mode; -1: no data.
 function levels(name, score) {
@@ -113,6 +125,13 @@ function levels(name, score) {
   if (name === "cluster") return Float32Array.from(points.label);
   if (name === "confidence") {
     return out.map((_, point) => (points.label[point] < 0 ? -1 : points.confidence[point]));
+  }
+  if (name === "midpoint") {
+    return out.map((_, point) => {
+      if (points.label[point] < 0) return -1;
+      const at = (points.midpoint[point] - mode.low) / (mode.high - mode.low);
+      return 1 - Math.min(Math.max(at, 0), 1);
+    });
   }
   const perCluster = clusters.map((cluster) => {
     const at = (mode.of(cluster, score) - mode.low) / (mode.high - mode.low);

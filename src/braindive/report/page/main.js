@@ -40,6 +40,12 @@ function showAreas() {
   }
 }
 
+function ownTime(point) {
+  if (!points.midpoint) return "";
+  const error = show(points.midpointError[point]);
+  return ` By its own measurements half-way at ${show(points.midpoint[point])} ± ${error}.`;
+}
+
 function showChoices() {
   if (state.point !== null) {
     const now = (of) => show(mixture(clusters.map((c) => of(c, state.score)), state.point));
@@ -47,7 +53,7 @@ function showChoices() {
       ? `${brain.describe(state.point)}: not measured.`
       : `${brain.describe(state.point)}: ${clusters[state.cluster].name}, ` +
         `${Math.round(100 * points.confidence[state.point])}% sure. Expected value ` +
-        `${now(curveValue)}, rate ${now(curveSlope)} at score ${show(state.score)}.`;
+        `${now(curveValue)}, rate ${now(curveSlope)} at score ${show(state.score)}.` + ownTime(state.point);
   } else if (state.cluster !== null) {
     byId("vertex").textContent = `${clusters[state.cluster].name}: expected value ` +
       `${show(curveValue(clusters[state.cluster], state.score))} at score ${show(state.score)}.`;
@@ -58,7 +64,7 @@ function showChoices() {
 function showScale() {
   const mode = modes[state.mode], bar = byId("scale-bar"), isCluster = state.mode === "cluster";
   const colours = isCluster ? clusters.map((c) => c.colour) : tableOf(state.mode).filter((_, i) => i % 15 === 0).map(hexOf);
-  const reversed = !isCluster && state.mode !== "confidence" && lowIsDark;
+  const reversed = state.mode === "midpoint" || (!isCluster && state.mode !== "confidence" && lowIsDark);
   bar.style.background = isCluster
     ? `linear-gradient(to right, ${colours.flatMap((c, k) => [`${c} ${(100 * k) / colours.length}%`, `${c} ${(100 * (k + 1)) / colours.length}%`])})`
     : `linear-gradient(to right, ${colours})`;
