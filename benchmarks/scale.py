@@ -34,6 +34,7 @@ import zarr
 from scipy import sparse
 
 import braindive as bd
+from braindive.dive import em
 from braindive.dive.e_step import Assign
 from braindive.values.distributed import DistributedProducts
 from braindive.values.local import LocalProducts

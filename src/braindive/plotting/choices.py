@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from braindive.evaluation.selection import recommend_n_clusters
-from braindive.evaluation.vertex_groups import BELIEVED
 from braindive.evaluation.summary import RMSE
+from braindive.evaluation.vertex_groups import BELIEVED
 from braindive.plotting.people import draw_sample
 from braindive.plotting.style import (
     GREY,
