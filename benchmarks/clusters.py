@@ -4,8 +4,8 @@
 
 Judged as `select_n_clusters` and `recommend_n_clusters` do: groups of the vertices' own curves
 around a fit with the most clusters, and the agreement of two halves of the subjects. Other columns
-of that table do not bear on the choice and are left out. "Noise" is a mesh on which nothing but smooth
-noise was measured.
+of that table do not bear on the choice and are left out. "Noise" is a mesh with smooth noise and
+nothing else.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def main() -> None:
     print("| vertices | they differ | true | recommended | right | within one |")
     print("|---|---|---|---|---|---|")
     for cell in cells:
-        mine = frame[(frame[["true", "mesh", "differ"]] == cell).all(axis=1)]
         true, mesh, differ = cell
+        mine = frame.query("true == @true and mesh == @mesh and differ == @differ")
         expected = max(true, 1)
         print(
             f"| {'2,562 on a mesh' if mesh else '1,000'} | {'yes' if differ else 'no'} | "

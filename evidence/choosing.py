@@ -14,7 +14,7 @@ from figures import plot_chosen_clusters
 from sizes import Size
 from writing import Rows, command, markdown, save, write, write_table
 
-N_VERTICES = 1000
+N_VERTICES, VISITS = 1000, 4
 MANY = 10
 """From so many clusters on, neighbouring midpoints are as close as vertices of one cluster vary."""
 FEWEST = 2
@@ -27,7 +27,7 @@ def choosing_page(rows: Rows, size: Size, folder: Path) -> None:
     """Experiment 1."""
     frame = pd.DataFrame(rows["more_clusters"])
     frame = frame.sort_values(["alike", "n_true", "seed", "n_clusters"], ignore_index=True)
-    write_table(frame.drop(columns="held_out_folds"), folder / "choosing.tsv")
+    write_table(frame.drop(columns=["held_out_folds", "all_groups"]), folder / "choosing.tsv")
     chosen = choices(frame, size.selection_subjects)
     write_table(chosen, folder / "chosen.tsv")
     paper = {
@@ -37,7 +37,7 @@ def choosing_page(rows: Rows, size: Size, folder: Path) -> None:
     save(plot_chosen_clusters(chosen, paper, KINDS), folder / "choosing.png")
     tables = {alike: markdown(_by_truth(chosen, frame, alike)) for alike in KINDS}
     distances = distance_table(chosen)
-    recommended = chosen[(chosen["criterion"] == "stability") & (chosen["n_true"] < MANY)]
+    recommended = chosen[(chosen["criterion"] == "groups") & (chosen["n_true"] < MANY)]
     full = size.name == "full"
     seeds = ", ".join(map(str, size.selection_seeds))
     write(
@@ -45,14 +45,18 @@ def choosing_page(rows: Rows, size: Size, folder: Path) -> None:
         f"""# How many clusters?
 
 Experiment 1: the basic setting with {size.selection_subjects} subjects and more clusters, their
-midpoints spread evenly over the same range. Five criteria choose from the numbers tried:
+midpoints spread evenly over the same range. Eight criteria choose from the numbers tried:
 
 - AIC and BIC with 5K + 2S + 1 parameters, as in the paper, and n = measurements;
+- the same with L(K - 1) parameters more, as the authors' fast code counts: the labels of the L
+  vertices;
 - BIC with n = {N_VERTICES:,} vertices, since measurements of a vertex share one label;
 - the log-likelihood of unseen subjects: fitted on a random half, judged on the other, twice; the
   fewest clusters within one standard error of the best, halves compared in pairs;
 - stability: the adjusted Rand index between the parcellations of the two halves; the most clusters
-  within one standard error, or 0.02, of the most stable. `recommend_n_clusters` goes by it.
+  within one standard error, or 0.02, of the most stable;
+- groups: how many the vertices' own curves form, by the integrated likelihood of mixtures, around
+  the fit with the most clusters. `recommend_n_clusters` goes by it.
 
 Two kinds of cohorts: in one, vertices of a cluster are *alike* and follow its trajectory; in the
 other, that of the paper's basic setting, *every vertex has its own* steepness and midpoint
@@ -68,8 +72,8 @@ other, that of the paper's basic setting, *every vertex has its own* steepness a
 
 {tables[False]}
 
-Choices are for the seeds {seeds}, from {MANY} true clusters on for the first of them. The rule for
-stability was settled on other seeds before these were looked at.{WIDENED if full else ""}
+Choices are for the seeds {seeds}, from {MANY} true clusters on for the first of them. The rules for
+stability and groups were settled on other seeds before.{WIDENED if full else ""}
 ≥ and ≤ mark the largest and the smallest number offered: the criterion might have gone on.
 
 ## Which comes closest
@@ -118,18 +122,41 @@ def choices(frame: pd.DataFrame, n_subjects: int) -> pd.DataFrame:
         per_cluster = bd.Trajectories.n_parameters() + 1  # of the curve, and the noise
         n_parameters = per_cluster * table.index + 2 * n_subjects + 1
         by_vertex = n_parameters * np.log(N_VERTICES) - 2 * table["log_likelihood"]
+        labels = N_VERTICES * (table.index.to_numpy() - 1)
+        n_measured = N_VERTICES * VISITS * n_subjects
+        groups = _with_groups(table.drop(columns="all_groups"), table["all_groups"].iloc[-1])
         chosen = {
             "AIC": table["aic"].idxmin(),
             "BIC": table["bic"].idxmin(),
+            "AIC, labels counted": (table["aic"] + 2 * labels).idxmin(),
+            "BIC, labels counted": (table["bic"] + np.log(n_measured) * labels).idxmin(),
             "BIC, n = vertices": by_vertex.idxmin(),
             "unseen subjects": recommend_n_clusters(table.drop(columns="rand")).n_clusters,
-            "stability": recommend_n_clusters(table).n_clusters,
+            "stability": most_stable(table),
+            "groups": recommend_n_clusters(groups).n_clusters,
         }
         found += [
             {"alike": alike, "n_true": n_true, "seed": seed, "criterion": name, "chosen": int(n)}
             for name, n in chosen.items()
         ]
     return pd.DataFrame(found)
+
+
+def most_stable(table: pd.DataFrame) -> int:
+    """Largest number whose parcellations agree between halves as well as the most stable do.
+
+    Within its standard error, or 0.02.
+    """
+    rands = table["rand"].to_numpy(float)
+    best = int(np.nanargmax(rands))
+    slack = max(float(np.nan_to_num(table["rand_se"].to_numpy(float)[best])), 0.02)
+    return int(table.index[np.flatnonzero(rands >= rands[best] - slack).max()])
+
+
+def _with_groups(table: pd.DataFrame, groups: dict[str, list[float]]) -> pd.DataFrame:
+    """Table with the groups of the vertices' own curves around the fit with the most clusters."""
+    gains, distinct = zip(*(groups[str(number)] for number in table.index), strict=True)
+    return table.assign(groups_gain=gains, groups=np.array(distinct, dtype=int))
 
 
 def distance_table(chosen: pd.DataFrame) -> pd.DataFrame:

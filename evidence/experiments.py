@@ -111,7 +111,9 @@ def contiguous_areas(
     return [recovery(simulation, model) | {"strength": model.spatial_strength_}]
 
 
-def judge_candidate(cohort: Cohort, model: DIVE, n_halvings: int, seed: int) -> dict[str, Any]:
+def judge_candidate(
+    cohort: Cohort, model: DIVE, n_halvings: int, seed: int, most: int = 0
+) -> dict[str, Any]:
     """Judge one number of clusters with as few fits as can be, for work that is done in pieces.
 
     Each half of the subjects is fitted, judged by how it fits the other half, and its
@@ -127,18 +129,22 @@ def judge_candidate(cohort: Cohort, model: DIVE, n_halvings: int, seed: int) -> 
         Times the subjects are split into two random halves.
     seed : int
         Of the halves.
+    most : int
+        Largest number of groups to look for among the vertices' own curves; 0 for none.
 
     Returns
     -------
     dict
-        A row for `selection_table`.
+        A row for `selection_table`, and `all_groups`, gain and distinct groups by their number.
     """
     halves: list[Ids] = []
     for repeat in range(n_halvings):
         halves += split_subjects(cohort, 2, seed + repeat)
-    whole = fit_without(model, cohort, [], False)
+    whole = fit_without(model, cohort, [], False, most)
     parts = [fit_without(model, cohort, half, True) for half in halves]
-    return candidate_row(whole, parts, parts)
+    groups = whole.groups or {}
+    found = {str(number): [each.gain, each.distinct] for number, each in groups.items()}
+    return candidate_row(whole, parts, parts) | {"all_groups": found}
 
 
 def more_clusters(
@@ -149,6 +155,7 @@ def more_clusters(
     n_halvings: int = 2,
     n_subjects: int = 300,
     n_vertices: int = 1000,
+    most: int = 0,
 ) -> list[Row]:
     """Experiment 1: judge one number of clusters on a cohort with a known number.
 
@@ -167,6 +174,8 @@ def more_clusters(
         Times the subjects are split into halves, for unseen subjects and for stability.
     n_subjects, n_vertices : int
         Size.
+    most : int
+        Largest number of groups to look for among the vertices' own curves; 0 for none.
 
     Returns
     -------
@@ -195,7 +204,7 @@ def more_clusters(
         n_jobs=1,
         random_state=seed,
     )
-    return [judge_candidate(simulation.cohort, model, n_halvings, seed)]
+    return [judge_candidate(simulation.cohort, model, n_halvings, seed, most)]
 
 
 def group_test(

@@ -125,7 +125,7 @@ def plot_chosen_clusters(
         part = frame[frame["alike"] == alike]
         for place, (name, rows) in enumerate(part.groupby("criterion", sort=False)):
             means = rows.groupby("n_true")["chosen"].mean()
-            colour = GROUP_COLOURS[place]
+            colour = GROUP_COLOURS[place % len(GROUP_COLOURS)]
             ax.plot(means.index, means, "o-", color=colour, label=name, markersize=3)
         for mark, (name, chosen) in zip("x+", published.items(), strict=True):
             shown = [n for n in truths if n in chosen]

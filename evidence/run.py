@@ -98,7 +98,10 @@ def choosing_tasks(size: Size) -> Iterator[Task]:
         for n_true, candidates in grid.items():
             for alike in (True, False):
                 for n_clusters in candidates:
-                    yield {"n_true": n_true, "alike": alike, "n_clusters": n_clusters, "seed": seed}
+                    # Groups are looked for around the fit with the most clusters.
+                    most = n_clusters if n_clusters == max(candidates) else 0
+                    task = {"n_true": n_true, "alike": alike, "n_clusters": n_clusters}
+                    yield task | {"seed": seed, "most": most}
 
 
 def run_page(name: str, jobs: list[tuple], cache: Path, n_jobs: int) -> dict[str, list[Row]]:

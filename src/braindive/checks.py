@@ -19,6 +19,9 @@ from braindive.dive.starts import Settings
 from braindive.errors import CohortError, ParameterError
 from braindive.values.protocol import Products
 
+# Vertices for each cluster from which on a fit lets them differ by itself. A choice.
+_MANY_VERTICES = 100
+
 
 def check_variation(measurements: Products) -> None:
     """Refuse vertices that are the same at every visit: they cannot belong to a trajectory."""
@@ -208,7 +211,7 @@ class Choices(Protocol):
     priors: Priors | None
     curve: Any
     people: str
-    vertices: str
+    vertices: Any
     scale: str
 
 
@@ -263,8 +266,10 @@ def check_settings(
         start=start,
         staging=model.staging,
         exact=model.method == "exact",
-        vertices_differ=model.vertices == "differ"
-        or (model.vertices == "auto" and graph is not None and labels is None),
+        # Of few vertices it cannot be told how they differ.
+        vertices="alike"
+        if model.vertices == "auto" and cohort.n_vertices < _MANY_VERTICES * n_clusters
+        else model.vertices,
         n_init=check_count("n_init", model.n_init),
         max_iter=check_count("max_iter", model.max_iter),
         tol=model.tol,

@@ -63,7 +63,7 @@ def criteria_of(outcome: Outcome, scale: Scale) -> Criteria:
         evidence = float(log_evidence(state.log_densities, shares=shares).sum())
     curves = state.parameters.trajectories
     n_parameters = (curves.n_parameters() + 1) * len(curves) + 1
-    if problem.vertices_differ:
+    if state.parameters.vertex_covariance is not None:
         own = curves.n_parameters()
         n_parameters += len(curves) * own * (own + 1) // 2
         n_parameters += 0 if state.parameters.shares is None else len(curves) - 1

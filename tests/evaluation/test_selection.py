@@ -78,7 +78,7 @@ def test_the_largest_number_of_groups_that_gains_is_recommended():
 
 
 def test_groups_that_cannot_be_told_apart_count_once():
-    assert recommend_n_clusters(groups([50.0, -1.0, 4.0], [2, 2, 3])).n_clusters == 3
+    assert recommend_n_clusters(groups([50.0, -1.0, 8.0], [2, 2, 3])).n_clusters == 3
 
 
 def test_one_group_is_no_area():

@@ -40,6 +40,9 @@ def judged(n_true, alike, seed=0):
                 "rand": 0.9 if n_clusters == n_true else 0.5,
                 "rand_se": 0.01,
                 "converged": n_clusters < 5,
+                "all_groups": {
+                    str(k): [10.0 if k <= n_true else -10.0, k] for k in range(1, n_clusters + 1)
+                },
             }
         )
     return rows
@@ -50,10 +53,14 @@ def test_every_criterion_chooses_from_its_column(choosing):
     chosen = choosing.choices(frame, n_subjects=20).pivot_table(
         index="criterion", columns="alike", values="chosen"
     )
-    assert chosen[True].eq(3).all()
+    priced = chosen.index.str.contains("labels counted")
+    assert chosen.loc[~priced, True].eq(3).all()
     likelihoods = ["AIC", "BIC", "BIC, n = vertices", "unseen subjects"]
     assert chosen.loc[likelihoods, False].eq(5).all()
     assert chosen.loc["stability", False] == 3
+    assert chosen.loc["groups", False] == 3
+    # A thousand labels are a price that no gain of this table pays.
+    assert chosen.loc[["AIC, labels counted", "BIC, labels counted"], False].eq(2).all()
 
 
 def test_distances_are_shares_of_the_true_number(choosing):
@@ -80,7 +87,7 @@ def test_the_page_names_the_closest_criterion_of_its_table(choosing, tmp_path):
 
     choosing.choosing_page({"more_clusters": rows}, TINY, tmp_path)
     page = (tmp_path / "choosing-clusters.md").read_text()
-    assert "every vertex its own, below 10: **stability** (0%)" in page
+    assert "every vertex its own, below 10: **stability and groups** (0%)" in page
     assert "the largest number offered is chosen by AIC in 2 of 2" in page
     assert "≥5" in page
     assert "4 of 16 numbers (0 of 0 from 10 true clusters on)" in page

@@ -57,7 +57,7 @@ def left_to_climb(found):
 def test_wide_posteriors_are_climbed_with_more_points(monkeypatch):
     # Visits so noisy that a posterior spans a whole curve.
     noisy = {"n_controls": 0, "n_patients": 60, "level": 0.02, "noise": 0.6}
-    drawn = draw(5, midpoints=(-15.0, 2.5, 20.0), **noisy)
+    drawn = draw(2, midpoints=(-15.0, 2.5, 20.0), **noisy)
     assert left_to_climb(fit(drawn)) < 0.3
     # Negative control: the usual points end somewhere else.
     monkeypatch.setattr(marginal_fit, "FINER", FINE)

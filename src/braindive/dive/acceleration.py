@@ -80,7 +80,7 @@ def leap_ahead(
         Nothing but their arguments decides, so that an interrupted fit goes on to the same answer.
     """
     settled = problem.fixed is not None or len(parameters.trajectories) < 2
-    if settled or problem.graph is not None or problem.exact or problem.vertices_differ:
+    if settled or problem.graph is not None or problem.exact or problem.vertices_differ(None):
         return None
     first = first_leap(monitor)
     if first is None or monitor.n_iter >= first + _LEAPS or monitor.taken_back:

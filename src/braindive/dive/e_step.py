@@ -94,8 +94,8 @@ def e_step(
             strength = start_strength(density, before, problem.graph)
         settled, field = settle(density, before, problem.graph, strength)
         z = settled
-        swept, parameters = sweep(problem, parameters, settled, fixed=True)
         parameters = replace(parameters, strength=strength)
+        swept, parameters = sweep(problem, parameters, settled, fixed=True)
     else:
         strength = parameters.strength
         field = neighbour_field(state.settled, problem.graph, strength)
@@ -129,7 +129,10 @@ def sweep(
         Whether z is given.
     """
     scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
-    if problem.vertices_differ and parameters.vertex_covariance is None:
+    differ = problem.vertices_differ(parameters.strength)
+    if not differ:
+        parameters = replace(parameters, vertex_covariance=None)
+    elif parameters.vertex_covariance is None:
         parameters = replace(parameters, vertex_covariance=_nothing(parameters))
     before = parameters.vertex_covariance
     swept, parameters = sweep_vertices(problem.measurements, scores, parameters, field, fixed)
@@ -137,7 +140,7 @@ def sweep(
         # Psi and z are found by turns; half a step keeps them from going round in circles.
         half = 0.5 * (before + parameters.vertex_covariance)
         parameters = replace(parameters, vertex_covariance=half)
-    if problem.vertices_differ and problem.graph is None and problem.fixed is None:
+    if differ and problem.graph is None and problem.fixed is None:
         # One vertex more in each, so that no cluster can vanish for ever.
         total = swept.responsibilities.sum(axis=0) + 1.0
         parameters = replace(parameters, shares=total / total.sum())
@@ -216,7 +219,7 @@ def relabel(problem: Problem, parameters: Parameters, before: Array) -> State:
 
 def densities(problem: Problem, parameters: Parameters) -> Array:
     """D of all vertices, from one read of the values."""
-    if problem.vertices_differ:
+    if problem.vertices_differ(parameters.strength):
         return sweep(problem, parameters)[0].log_densities
     scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
     distances = problem.measurements.distances(parameters.trajectories.evaluate(scores))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -12,6 +13,11 @@ from braindive.dive.curves import Bounds, Curves
 from braindive.dive.priors import Priors
 from braindive.dive.timeline import Timeline
 from braindive.values.protocol import Products
+
+# Strength of the field below which neighbours do not belong together. There, vertices that differ
+# would only make labels less sure, and nothing would make up for it. Measured on a simulated cortex
+# with shuffled vertices: agreement .56 in place of .62.
+_PATTERN = 0.3
 
 
 @dataclass(frozen=True)
@@ -56,8 +62,9 @@ class Problem:
         Whether alpha and beta are estimated.
     exact : bool
         Whether the M-step sums over vertices instead of using pooled means.
-    vertices_differ : bool
-        Whether vertices have curves of their own around their cluster's.
+    vertices : {"alike", "differ", "auto"}
+        Whether vertices have curves of their own around their cluster's; "auto" where there is a
+        Markov random field and neighbours do belong together.
     """
 
     measurements: Products
@@ -69,7 +76,13 @@ class Problem:
     fixed: Array | None = None
     staging: bool = True
     exact: bool = False
-    vertices_differ: bool = False
+    vertices: Literal["alike", "differ", "auto"] = "alike"
+
+    def vertices_differ(self, strength: float | None) -> bool:
+        """Whether vertices differ where the field has this strength."""
+        if self.vertices != "auto":
+            return self.vertices == "differ"
+        return self.graph is not None and strength is not None and strength >= _PATTERN
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -54,8 +55,8 @@ class Settings:
     start : (n_vertices, n_clusters) or None
         Responsibilities to begin from in place of those of k-means; 0 in all clusters where
         nothing is known of a vertex.
-    staging, exact, vertices_differ : bool
-        As in `em.Problem`.
+    staging, exact, vertices
+        As in `problem.Problem`.
     n_init, max_iter : int
         Starts of k-means, and the most passes over the values.
     tol : float
@@ -72,7 +73,7 @@ class Settings:
     start: Array | None
     staging: bool
     exact: bool
-    vertices_differ: bool
+    vertices: Literal["alike", "differ", "auto"]
     n_init: int
     max_iter: int
     tol: float
@@ -248,7 +249,7 @@ def _set_out(
         fixed=z if fixed else None,
         staging=settings.staging,
         exact=settings.exact,
-        vertices_differ=settings.vertices_differ,
+        vertices=settings.vertices,
     )
     curves = search_trajectories(settings.curve, pooled, scores, problem.bounds)
     noise = np.sqrt(np.maximum(pooled.variance(pooled.means), 1e-10))

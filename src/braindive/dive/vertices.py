@@ -19,6 +19,8 @@ from braindive.values.coordinates import Coordinates
 # Vertices with fewer observed visits than this for each coordinate say nothing about how vertices
 # differ; a choice.
 _LEAST_VISITS = 3
+# Vertices of a cluster from which on it is told how they differ. A choice.
+_LEAST_VERTICES = 30
 # Directions of the derivatives that are shorter than this share of the longest are not told apart.
 _RANK = 1e-4
 # Parameters by which a curve moves less than this share of what it moves by another are left alone.
@@ -150,19 +152,22 @@ def estimate_covariance(scatter: Scatter, design: Coordinates, before: Array) ->
     design : Coordinates
         Curves and derivatives at which they were found.
     before : (n_clusters, n_parameters, n_parameters)
-        Psi of the last iteration, which a cluster without vertices keeps.
+        Psi of the last iteration, which a cluster without vertices keeps; one with few has the
+        mean of the others.
 
     Returns
     -------
     (n_clusters, n_parameters, n_parameters)
     """
     found, variances = before.copy(), scatter.variances(np.zeros(len(before)))
-    for k, derivatives in enumerate(design.of_derivatives):
-        if scatter.weights[k] < 2 * design.rank or scatter.freedom[k] <= 0:
-            continue
-        variance = variances[k]
-        own = (scatter.squares[k] - variance * scatter.unknown[k]) / scatter.weights[k]
-        found[k] = _in_parameters(own, derivatives)
+    many = (scatter.weights >= _LEAST_VERTICES) & (scatter.freedom > 0)
+    for k in np.flatnonzero(many):
+        own = (scatter.squares[k] - variances[k] * scatter.unknown[k]) / scatter.weights[k]
+        found[k] = _in_parameters(own, design.of_derivatives[k])
+    if many.any():
+        # Too few vertices to tell differ as those of the other clusters do.
+        few = ~many & (scatter.weights >= 1)
+        found[few] = np.average(found[many], axis=0, weights=scatter.weights[many])
     return found
 
 

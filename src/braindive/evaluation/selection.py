@@ -139,8 +139,8 @@ def recommend_n_clusters(table: pd.DataFrame) -> Recommendation:
     """Recommend a number of clusters from the table of `select_n_clusters`.
 
     The number of groups that the vertices' own curves form, by the integrated likelihood of
-    mixtures (`groups_gain`): the largest number that gains more than is worth a mention over the
-    best smaller one, of which those count that can be told apart (`groups`). AIC, BIC and the
+    mixtures (`groups_gain`): the largest number for which there is strong evidence over the best
+    smaller one, of which those count that can be told apart (`groups`). AIC, BIC and the
     held-out log-likelihood go on rewarding clusters as long as vertices of one cluster differ a
     little, as they do in every brain; this does not. Where the parcellations of two halves of the
     subjects have nothing to do with each other, it is 1: there are no areas to tell apart.

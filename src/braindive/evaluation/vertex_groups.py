@@ -25,16 +25,13 @@ from braindive.dive.vertex_curves import Bins, EstimateVertices, inverse_covaria
 from braindive.estimator import DIVE
 from braindive.values.walking import one_thread_per_product
 
-BELIEVED = 2.0
-"""Least gain of a number of groups that is more than worth a mention (Kass and Raftery, 1995)."""
+BELIEVED = 6.0
+"""Least gain of a number of groups that is strong evidence for it (Kass and Raftery, 1995)."""
 
 # Vertices that are looked at, evenly spread; more do not change what is found.
 _MOST_VERTICES = 1500
 # Vertices whose neighbours differ by more than this times what is usual lie on a border.
 _BORDER = 1.2
-# What a number of groups has to gain beyond that where neighbours are alike, since the effective
-# number of vertices is itself an estimate. A choice.
-_PRICE_OF_NEIGHBOURS = 4.0
 # Variance of a median in units of that of a mean.
 _OF_MEDIAN = np.pi / 2
 # Groups of fewer vertices than this share of them are not told apart from chance.
@@ -103,7 +100,6 @@ def count_groups(model: DIVE, cohort: Cohort, most: int) -> dict[int, Groups]:
             # Neighbours that are alike count once, however many they are.
             gain = mixture.log_likelihood - best.log_likelihood
             price = (mixture.n_parameters - best.n_parameters) * np.log(effective)
-            price += 0.0 if graph is None else _PRICE_OF_NEIGHBOURS
             judged.append((float(2 * gain * effective / len(places) - price), mixture))
         gain, mixture = max(judged, key=lambda each: each[0])
         found[number] = Groups(gain, mixture.n_distinct(places, variances))

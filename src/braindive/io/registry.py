@@ -195,6 +195,10 @@ Names that are not listed are the same in both.
 """
 
 
+_ADDED = {"Parameters": ("vertex_covariance", "shares")}
+"""Fields that a format got after it was new; they are in files only where they hold something."""
+
+
 def take_apart(value: Any) -> tuple[str, dict[str, Any]] | None:
     """Give what a file calls an object and its parts, or None where it cannot be saved.
 
@@ -233,11 +237,12 @@ def take_apart(value: Any) -> tuple[str, dict[str, Any]] | None:
                     f"{type(value).__name__} has {', '.join(unnamed)}, for which saved files have "
                     "no name."
                 )
-            # Only what is yet to be learnt may be missing.
+            # Only what is yet to be learnt may be missing, and what files did not have at first.
             return name, {
                 in_file: getattr(value, in_code)
                 for in_file, in_code in saved.names.items()
-                if in_code in parts or not in_code.endswith("_")
+                if (in_code in parts or not in_code.endswith("_"))
+                and not (in_code in _ADDED.get(name, ()) and getattr(value, in_code) is None)
             }
     if isinstance(value, Curves):
         _name_of(type(value))
