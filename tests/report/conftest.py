@@ -53,6 +53,8 @@ def made_up_model(
     model.log_likelihood_, model.aic_, model.bic_ = -12345.6, 24700.0, 24800.0
     model.cluster_names_ = np.arange(n_clusters)
     model.n_vertices_, model.space_ = n_vertices, space
+    model.vertex_midpoints_ = model.trajectories_.midpoint[labels] + 0.2 * np.sin(along)
+    model.vertex_midpoints_se_ = np.full(n_vertices, 0.3)
     model.warnings_, model.versions_ = [], {"braindive": "0.1.test", "numpy": "1.2.3"}
     return model
 

@@ -191,10 +191,10 @@ def test_play_moves_the_slider_and_the_brain_and_pauses(page):
 def test_each_mode_shows_another_picture(page):
     slide(page, 0.0)
     images = []
-    for mode in ("change", "rate", "cluster", "confidence", "value"):
+    for mode in ("change", "rate", "cluster", "confidence", "midpoint", "value"):
         act(page, f"document.querySelector('input[value={mode}]').click()")
         images.append(picture(page))
-    for i in range(5):
+    for i in range(6):
         for j in range(i):
             assert np.abs(images[i] - images[j]).max() > 0.1, (i, j)
 

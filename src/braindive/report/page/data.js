@@ -114,7 +114,7 @@ if (points && points.midpoint) {
   const at = (share) => sorted[Math.round(share * (sorted.length - 1))];
   const [low, high] = [at(0.02), at(0.98)];
   modes.midpoint = {
-    text: "Score at which each place is half-way, by its own measurements",
+    text: "Score at which each vertex is half-way, by its own measurements",
     low, high: high > low ? high : low + 1,
   };
 }
