@@ -20,10 +20,12 @@ from braindive.dive.timeline import Timeline
 from braindive.dive.vertices import small_cholesky, solve_lower, solve_upper
 from braindive.values.protocol import Block, Found, Products, Step, in_fours
 
-# Bins of the score, with as many visits in each: far narrower than any curve is steep.
-_BINS = 32
-# Gauss-Newton steps; more change no estimate by a hundredth of its error. Measured.
+# Bins of the score: narrower than curves are steep.
+_BINS = 16
+# Most Gauss-Newton steps, and the squared length of a step in standard errors below which a vertex
+# takes none: few estimates would still move by a thirtieth of their errors.
 _STEPS = 5
+_HARDLY = 1e-3
 # Least standard deviation of a vertex's own parameter, as a share of the parameter's scale: less
 # makes no visible difference, and keeps covariances invertible.
 _LEAST_SPREAD = 0.01
@@ -50,21 +52,25 @@ class Bins:
 
     @classmethod
     def of(cls, scores: Array, n_bins: int = _BINS) -> Bins:
-        """Bins with about as many visits in each."""
-        edges = np.unique(np.quantile(scores, np.linspace(0, 1, n_bins + 1)[1:-1]))
+        """Bins with about as many visits in each, and fewer at both ends, where scores spread."""
+        levels = (1 - np.cos(np.pi * np.linspace(0, 1, n_bins + 1)[1:-1])) / 2
+        edges = np.unique(np.quantile(scores, levels))
         _, of_visit, sizes = np.unique(
             np.searchsorted(edges, scores), return_inverse=True, return_counts=True
         )
         return cls(of_visit, np.bincount(of_visit, scores) / sizes)
 
     def pool(self, block: Block) -> tuple[Array, Array]:
-        """Mean and number of each vertex's visits in each bin, (n_bins, n), in standard units."""
+        """Mean and number of each vertex's visits in each bin, in standard units.
+
+        Each (n_bins, n); without holes the numbers are the same for all, (n_bins, 1).
+        """
         rows = np.zeros((len(self.scores), len(self.of_visit)), dtype=block.values.dtype)
         rows[self.of_visit, np.arange(len(self.of_visit))] = 1
         rows = in_fours(rows, rows.dtype)
         sizes = np.bincount(self.of_visit)[:, None].astype(float)
         if block.observed is None:
-            weights = np.broadcast_to(sizes, (len(sizes), block.n_vertices))
+            weights = sizes
         else:
             weights = (rows @ block.observed.astype(rows.dtype))[: len(sizes)].astype(float)
         sums = (rows @ block.deviations())[: len(sizes)].astype(float)
@@ -110,38 +116,68 @@ def own_curves(
     information : (n_parameters, n_parameters, n)
         Of the measurements alone, at these parameters.
     """
-    shape = type(centre)
+    n_parameters, n_vertices = centre.n_parameters(), means.shape[1]
     middle = centre.to_array()[0][:, None]
-    here = np.repeat(middle, means.shape[1], axis=1)
-    loss = np.full(means.shape[1], np.inf)
-    damping = np.full(means.shape[1], 1e-3)
-    best, information = here, np.zeros((len(middle), len(middle), means.shape[1]))
+    found = np.repeat(middle, n_vertices, axis=1)
+    information = np.zeros((n_parameters, n_parameters, n_vertices))
+    gradient = np.zeros((n_parameters, n_vertices))
+    loss, damping = np.full(n_vertices, np.inf), np.full(n_vertices, 1e-3)
+    going, there, curves = np.arange(n_vertices), found, centre
     for step in range(_STEPS + 1):
-        curves = bounds.clip(shape.from_array(here.T))
-        here = curves.to_array().T
-        values, derivatives = curves.evaluate(scores), curves.jacobian(scores)
-        residuals, away = means - values, here - middle
-        value = np.einsum("bl,bl,bl->l", weights, residuals, residuals)
-        value += np.einsum("pl,pq,ql->l", away, precision, away)
-        better = value < loss
-        weighted = derivatives * weights[:, :, None]
-        found = np.einsum("blp,blq->pql", weighted, derivatives)
-        pull = np.einsum("blp,bl->pl", weighted, residuals) - precision @ away
-        if step == 0:
-            gradient, information = pull, found
-        else:
-            gradient = np.where(better, pull, gradient)
-            information = np.where(better, found, information)
-        best = np.where(better, here, best)
-        loss = np.where(better, value, loss)
-        damping = np.where(better, damping / 10, damping * 10)
-        if step < _STEPS:
-            hessian = information + precision[:, :, None]
-            diagonal = np.arange(len(middle))
-            hessian[diagonal, diagonal] *= 1 + damping
-            factor = small_cholesky(hessian)
-            here = best + solve_upper(factor, solve_lower(factor, gradient))
-    return OwnCurve(best, information)
+        # At first all vertices have the one curve.
+        if step:
+            curves = bounds.clip(type(centre).from_array(there.T))
+            there = curves.to_array().T
+        known, away = _of(weights, going), there - middle
+        residuals = means[:, going] - curves.evaluate(scores)
+        pull = precision @ away
+        value = np.einsum("bl,bl,bl->l", known, residuals, residuals)
+        value += np.einsum("pl,pl->l", away, pull)
+        better = value < loss[going]
+        some = going[better]
+        slope, fisher = _slopes(curves, scores, known, residuals)
+        found[:, some], loss[some] = there[:, better], value[better]
+        gradient[:, some] = (slope - pull)[:, better]
+        information[:, :, some] = fisher[:, :, better]
+        damping[going] *= np.where(better, 0.1, 10.0)
+        if step == _STEPS:
+            break
+        hessian = information[:, :, going] + precision[:, :, None]
+        diagonal = np.arange(n_parameters)
+        hessian[diagonal, diagonal] *= 1 + damping[going]
+        factor = small_cholesky(hessian)
+        forward = solve_lower(factor, gradient[:, going])
+        # Those that have hardly anything to gain stay where they are.
+        moving = np.einsum("pl,pl->l", forward, forward) > _HARDLY
+        moves = solve_upper(factor[:, :, moving], forward[:, moving])
+        going = going[moving]
+        if not len(going):
+            break
+        there = found[:, going] + moves
+    return OwnCurve(found, information)
+
+
+def _of(weights: Array, vertices: IntArray) -> Array:
+    """Weights of some vertices; those that are the same for all are not copied."""
+    if weights.shape[1] == 1 or weights.strides[1] == 0:
+        return np.broadcast_to(weights[:, :1], (len(weights), len(vertices)))
+    return weights[:, vertices]
+
+
+def _slopes(curves: Curves, scores: Array, weights: Array, residuals: Array) -> tuple[Array, Array]:
+    """Gradient (n_parameters, n) and information (n_parameters, n_parameters, n) of curves."""
+    parts = list(np.moveaxis(curves.jacobian(scores), 2, 0))
+    n_parameters, n_vertices = len(parts), residuals.shape[1]
+    gradient = np.empty((n_parameters, n_vertices))
+    information = np.empty((n_parameters, n_parameters, n_vertices))
+    same = len(curves) == 1 and weights.strides[1] == 0
+    for p, part in enumerate(parts):
+        weighted = (weights[:, :1] if same else weights) * part
+        gradient[p] = np.einsum("bl,bl->l", *np.broadcast_arrays(weighted, residuals))
+        for q in range(p + 1):
+            information[p, q] = np.einsum("bl,bl->l", weighted, parts[q])
+            information[q, p] = information[p, q]
+    return gradient, information
 
 
 @dataclass(frozen=True)
@@ -194,7 +230,7 @@ class MapVertices(Step):
             if not len(mine):
                 continue
             centre, precision = self.curves[np.array([k])], self._precisions[k]
-            known = weights[:, mine] / self.noise[k] ** 2
+            known = _of(weights / self.noise[k] ** 2, mine)
             found = own_curves(
                 means[:, mine], known, self.bins.scores, centre, precision, self.bounds
             )
@@ -308,7 +344,7 @@ class EstimateVertices(Step):
             each = np.flatnonzero(labels[mine] == k)
             if not len(each):
                 continue
-            known = weights[:, each] / self.noise[k] ** 2
+            known = _of(weights / self.noise[k] ** 2, each)
             centre = self.curves[np.array([k])]
             one = own_curves(means[:, each], known, scores, centre, self.precisions[k], self.bounds)
             curves = type(centre).from_array(one.parameters.T)

@@ -64,7 +64,9 @@ class Trajectories(Curves):
         g = self._rise(scores)
         bend = self.amplitude * g * (1 - g)
         away = np.asarray(scores, dtype=float)[:, None] - self.midpoint
-        return np.stack([g, bend * away, -bend * self.steepness, np.ones_like(g)], axis=2)
+        # Parameters lie apart in memory: sums over scores run along each of them.
+        parts = np.stack([g, bend * away, -bend * self.steepness, np.ones_like(g)])
+        return np.moveaxis(parts, 0, 2)
 
     def at_points(self, scores: Array) -> SigmoidsAtPoints:
         """Values at several scores of every visit; derivatives come of the same exponentials."""
