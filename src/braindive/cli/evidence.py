@@ -48,7 +48,7 @@ def select(
     dask: DaskOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Choose the number of clusters by likelihood, unseen subjects and stability.
+    """Choose the number of clusters by groups of vertices, likelihood and stability.
 
     Example: braindive select study.zarr -k 2-8 -o selection/
 

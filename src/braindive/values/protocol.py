@@ -3,6 +3,8 @@
 Everything is computed from *steps*. A step is given a block, which is all visits of some vertices,
 and finds arrays with one entry for each of these vertices and sums over them. Whoever can run a
 step over all vertices, wherever these are, can give all products.
+
+Longer than other modules because most of it is the reference for whoever adds a place for values.
 """
 
 from __future__ import annotations
