@@ -112,9 +112,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         every brain: amplitude, steepness, midpoint and baseline of a vertex are normal around
         those of its cluster. Or whether all follow it exactly, which is the published likelihood:
         with many people it is too sure of every label, and the Markov random field loses against
-        it. By default labels are found with the first where there is such a field, and neighbours
-        do belong together, and with the second elsewhere; vertices' own curves are estimated in
-        any case.
+        it. By default labels are found with the second, and with the first where such a field
+        would lose; vertices' own curves are estimated in any case.
     scale : {"years", "controls"}, default "years"
         Unit of the score. In years, the mean speed of the people who are not controls is one year
         per year, and 0 is where the earliest cluster is half-way. The published scale gives the

@@ -80,7 +80,7 @@ def leap_ahead(
         Nothing but their arguments decides, so that an interrupted fit goes on to the same answer.
     """
     settled = problem.fixed is not None or len(parameters.trajectories) < 2
-    if settled or problem.graph is not None or problem.exact or problem.vertices_differ(None):
+    if settled or problem.graph is not None or problem.exact or problem.vertices_differ(parameters):
         return None
     first = first_leap(monitor)
     if first is None or monitor.n_iter >= first + _LEAPS or monitor.taken_back:
@@ -96,7 +96,7 @@ def leap_ahead(
             best = max(best, climb(part, moved, state, tol), key=lambda found: found[1])
         # The next leap goes on with all vertices.
         found = best[0].parameters
-        if e_step(small, found, state, 1.0)[2] > e_step(small, parameters, state, 1.0)[2]:
+        if e_step(small, found, state)[2] > e_step(small, parameters, state)[2]:
             return found
     return climb(small, parameters, state, tol)[0].parameters
 
@@ -196,7 +196,7 @@ def climb(
     State, float
         The best one, and its objective.
     """
-    state, sums, value = e_step(problem, parameters, state, 1.0)
+    state, sums, value = e_step(problem, parameters, state)
     leaps, image = Leaps(), m_step(sums, problem, parameters, _NO_SEARCH)
     for _ in range(max_iter):
         embed = _Embedding(problem, image, sums)
@@ -207,7 +207,7 @@ def climb(
         if leaps.length > 0 and not away < _BENT * leaps.length:
             leaps.take_back()
             continue
-        there, sums_there, value_there = e_step(problem, unpack(ahead, image, problem), state, 1.0)
+        there, sums_there, value_there = e_step(problem, unpack(ahead, image, problem), state)
         if value_there < value:
             if leaps.length == 0:
                 break  # A step of the EM itself loses only what rounding takes.

@@ -31,6 +31,9 @@ from braindive.dive.vertices import (
 from braindive.values.coordinates import Coordinates
 from braindive.values.protocol import Products, Swept
 
+# The field: growth of lambda in a pass while many labels change, and when few do. Measured on a
+# simulated cortex: a lambda that grows at once froze wrong labels (agreement .972 instead of .983).
+_GROWTH = (1.5, 3.0)
 NOISE_FLOOR = 1e-5
 """Least noise, as a share of the spread of all values: about the precision of single precision."""
 
@@ -72,7 +75,7 @@ class Assign:
 
 
 def e_step(
-    problem: Problem, parameters: Parameters, state: State, growth: float
+    problem: Problem, parameters: Parameters, state: State, few_change: bool = False
 ) -> tuple[State, Sums, float]:
     """D, z and the pooled measurements from one read of the values, then lambda for the next.
 
@@ -99,9 +102,10 @@ def e_step(
     else:
         strength = parameters.strength
         field = neighbour_field(state.settled, problem.graph, strength)
-        swept, parameters = sweep(problem, parameters, field)
+        swept, parameters = sweep(problem, parameters, field, few_change=few_change)
         density, z = swept.log_densities, swept.responsibilities
         if problem.strength is None:
+            growth = _GROWTH[few_change]
             strength = estimate_strength(density, z, problem.graph, strength, growth)
         settled, _ = settle(density, z, problem.graph, strength)
         parameters = replace(parameters, strength=strength)
@@ -115,7 +119,11 @@ def e_step(
 
 
 def sweep(
-    problem: Problem, parameters: Parameters, field: Array | None = None, fixed: bool = False
+    problem: Problem,
+    parameters: Parameters,
+    field: Array | None = None,
+    fixed: bool = False,
+    few_change: bool = False,
 ) -> tuple[Swept, Parameters]:
     """One read of the values: D, z and pooled measurements, and how vertices differ given z.
 
@@ -127,9 +135,11 @@ def sweep(
         What the neighbours say, or z itself where it is fixed.
     fixed : bool
         Whether z is given.
+    few_change : bool
+        Whether labels have nearly settled.
     """
     scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
-    differ = problem.vertices_differ(parameters.strength)
+    differ = problem.vertices_differ(parameters, few_change)
     if not differ:
         parameters = replace(parameters, vertex_covariance=None)
     elif parameters.vertex_covariance is None:
@@ -219,7 +229,7 @@ def relabel(problem: Problem, parameters: Parameters, before: Array) -> State:
 
 def densities(problem: Problem, parameters: Parameters) -> Array:
     """D of all vertices, from one read of the values."""
-    if problem.vertices_differ(parameters.strength):
+    if problem.vertices_differ(parameters):
         return sweep(problem, parameters)[0].log_densities
     scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
     distances = problem.measurements.distances(parameters.trajectories.evaluate(scores))

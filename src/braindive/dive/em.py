@@ -31,10 +31,7 @@ _EMPTY = 1e-3
 # have several minima; and every how many passes subjects are searched for again. Choices.
 _SEARCHING = (2, 5)
 _LOOK_AGAIN = 10
-# The field: growth of lambda in a pass while many labels change and when few do (less than the
-# given share of vertices). Measured on a simulated cortex: a lambda that grows at once froze wrong
-# labels (agreement .972 instead of .983).
-_GROWTH = (1.5, 3.0)
+# Few labels change when less than this share of the responsibilities does. A choice.
 _FEW = 0.01
 
 
@@ -75,9 +72,7 @@ def run_em(
         parameters = m_step(sums, problem, state.parameters, monitor.n_iter)
         ahead = leap(problem, parameters, state, monitor) if leap is not None else None
         few_change = bool(monitor.changes) and monitor.changes[-1] < _FEW
-        there, sums_there, objective = e_step(
-            problem, ahead or parameters, state, _GROWTH[few_change]
-        )
+        there, sums_there, objective = e_step(problem, ahead or parameters, state, few_change)
         change = float(np.abs(there.responsibilities - before).sum(axis=1).mean() / 2)
         if ahead is not None and objective < monitor.objectives[-1]:
             monitor.take_back(change)
