@@ -33,9 +33,9 @@ docs: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --group docs
 	$(BIN)/sphinx-build -W --keep-going -q docs site
 
-# The picture of the report in the README; needs chromium and chromedriver.
+# The pictures in the README and on pages; needs chromium and chromedriver.
 picture: $(VENV)/dev demo
-	$(BIN)/python docs/picture.py demo/report.html docs/images/report.png
+	$(BIN)/python docs/picture.py demo/report.html docs/images
 
 $(VENV)/python:
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'braindive needs Python 3.11 or newer: make PYTHON=python3.12')"

@@ -1,6 +1,6 @@
-"""Take the picture of the report that the README shows: the demo, opened in a browser.
+"""Make the pictures that pages show: the report of the demo in a browser, and people on the course.
 
-Usage: python docs/picture.py REPORT PICTURE
+Usage: python docs/picture.py REPORT FOLDER
 """
 
 import io
@@ -13,6 +13,8 @@ from pathlib import Path
 from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+
+import braindive as bd
 
 WIDTH, HEIGHT = 1140, 960
 
@@ -47,9 +49,19 @@ def take(report: Path, picture: Path) -> None:
             seen = Image.open(io.BytesIO(browser.get_screenshot_as_png())).convert("RGB")
         finally:
             browser.quit()
-    picture.parent.mkdir(exist_ok=True)
     seen.crop((0, 0, WIDTH, 776)).save(picture, optimize=True)
 
 
+def draw_course(picture: Path) -> None:
+    """Draw people's scans on the trajectories, as in the second example of the gallery."""
+    cohort = bd.simulate_cohort(n_subjects=100, random_state=1).cohort
+    model = bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(cohort)
+    ax = bd.plot_trajectories(model, cohort)
+    ax.figure.savefig(picture, dpi=200)
+
+
 if __name__ == "__main__":
-    take(Path(sys.argv[1]), Path(sys.argv[2]))
+    folder = Path(sys.argv[2])
+    folder.mkdir(exist_ok=True)
+    draw_course(folder / "course.png")
+    take(Path(sys.argv[1]), folder / "report.png")

@@ -26,6 +26,18 @@ def change_errors(internal: Internal, marginal: MarginalStager | None) -> Array:
     return np.asarray(internal.scale.value_errors(np.sqrt(own)))
 
 
+def curve_errors(internal: Internal, marginal: MarginalStager | None, scores: Array) -> Array:
+    """Standard errors of the curves at the user's scores, (n, n_clusters); NaN where not known."""
+    curves, scale = internal.parameters.trajectories, internal.scale
+    if marginal is None:
+        return np.full((len(scores), len(curves)), np.nan)
+    at = scale.internal_scores(scores)
+    variances = marginal.curve_uncertainty.curve_variances(
+        curves, at, internal.centre, internal.spread
+    )
+    return np.asarray(scale.value_errors(np.sqrt(variances)))
+
+
 def cluster_table(
     names: list[str], curves: Curves, scores: Array, sizes: Array, noise: Array, errors: Array
 ) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from braindive.arrays import Array, BoolArray, IntArray
 from braindive.checks import check_memory, check_settings, check_variation
 from braindive.cluster_names import display_names
-from braindive.cluster_table import change_errors, cluster_table
+from braindive.cluster_table import change_errors, cluster_table, curve_errors
 from braindive.cohort.cohort import Cohort, check_cohort
 from braindive.cohort.preprocessing import Preprocessing
 from braindive.criteria import criteria_of
@@ -150,6 +150,9 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         measurements leave open, and the standard error of that; not with `vertices="alike"`.
     subjects_, speeds_, shifts_ : (n_subjects,)
         Subjects and their progression: score = speed * time + shift.
+    speeds_se_, shifts_se_, baseline_scores_se_ : (n_subjects,)
+        Standard errors of the speeds, of the shifts and of the scores at the first visit; those of
+        `stage`. NaN in models that were saved before fits kept them.
     scores_ : (n_visits,)
         Score of each visit, in the order of the cohort: by default in years since the earliest
         cluster was half-way through its change.
@@ -526,6 +529,9 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         model = cls(**(before | parameters))
         model._internal = Internal(**fitted.pop("_internal"))
         model._marginal, model._personal = fitted.pop("_placing", None), fitted.pop("_personal")
+        # Files written before fits kept standard errors have none.
+        for name in ("speeds_se_", "shifts_se_", "baseline_scores_se_"):
+            setattr(model, name, np.full(len(fitted["subjects_"]), np.nan))
         for name, value in fitted.items():
             setattr(model, name, value)
         return model
@@ -603,6 +609,31 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             self.noise_,
             change_errors(internal, self._marginal),
         )
+
+    def trajectory_errors(self, scores: ArrayLike) -> Array:
+        """Standard errors of the trajectories, as far as the number of people limits them.
+
+        Parameters
+        ----------
+        scores : (n,)
+            At which scores; those that were seen are the ones of which the data say something.
+
+        Returns
+        -------
+        (n, n_clusters) array
+            Standard error of `trajectories_.evaluate(scores)`, by the delta method, including that
+            of the score's zero and unit. NaN with `people="alike"` and without staging, where it is
+            not known.
+
+        Examples
+        --------
+        >>> import braindive as bd
+        >>> cohort = bd.simulate_cohort(40, n_vertices=60, noise=0.3, random_state=0).cohort
+        >>> model = bd.DIVE(n_clusters=2, personal=False, random_state=0).fit(cohort)
+        >>> model.trajectory_errors([0.0, 10.0]).shape
+        (2, 2)
+        """
+        return curve_errors(self.internal_, self._marginal, np.asarray(scores, dtype=float))
 
     def stager(self) -> Stager:
         """Who places subjects, in internal units: the marginal model, or as published."""
@@ -694,6 +725,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self.speeds_, self.shifts_, _ = scale.stages(timeline, found.speeds, found.shifts)
         self.scores_ = np.empty(cohort.n_visits)
         self.scores_[cohort.canonical_order] = results.scores
+        self.speeds_se_, self.shifts_se_, self.baseline_scores_se_ = results.stage_errors.T.copy()
         self.spatial_strength_ = float(found.strength or 0.0)
         self.cluster_names_ = np.arange(len(results.order))
         if regions is not None:

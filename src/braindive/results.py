@@ -79,6 +79,8 @@ class Results:
         When each vertex is half-way, and the standard error of that, for the user.
     scores : (n_visits,)
         For the user, visits in canonical order.
+    stage_errors : (n_subjects, 3)
+        Standard errors of speed, shift and score at the first visit, for the user.
     order : (n_clusters,) int
         Which cluster of the fit is the first, the second and so on.
     direction_is_clear, converged : bool
@@ -91,6 +93,7 @@ class Results:
     responsibilities: Array
     vertex_map: Array | None
     scores: Array
+    stage_errors: Array
     order: IntArray
     direction_is_clear: bool
     converged: bool
@@ -124,6 +127,7 @@ def put_in_order(
     fit: MarginalFit | None = None
     marginal: MarginalStager | None = None
     centre, spread = 0.0, 1.0 / timeline.unit
+    errors = np.zeros((timeline.n_subjects, 3))
     if problem.staging and people == "differ":
         fit = fit_marginal(_pooled(state, problem), timeline, found, problem.priors, controls)
         # Clusters as these curves and stages have them, and then the curves of these clusters.
@@ -143,13 +147,16 @@ def put_in_order(
         # Origin and unit are those of the stages as they are shown.
         centre, spread = _unit_of(found, timeline, reference, groups, scale)
         marginal = replace(marginal, centre=centre, spread=spread)
+        errors = marginal.errors(placed)
     elif problem.staging:
         # Valleys are looked for over the range of the known shifts: once from those of the EM, and
         # once from those that the model keeps, as `stage` will.
         for _ in range(2):
             scores = timeline.scores(found.speeds, found.shifts)
-            stages = PublishedStager(found, problem.priors, scores).place(timeline, *_sums(state))
+            published = PublishedStager(found, problem.priors, scores)
+            stages = published.place(timeline, *_sums(state))
             found = replace(found, speeds=stages.speeds, shifts=stages.shifts)
+        errors = published.errors(stages)
         centre, spread = _unit_of(found, timeline, reference, groups, scale)
     scores = timeline.scores(found.speeds, found.shifts)
     order = np.argsort(found.trajectories.onset(scores), kind="stable")
@@ -189,6 +196,7 @@ def put_in_order(
         responsibilities,
         vertex_map,
         internal.scale.scores(scores),
+        internal.scale.stage_errors(errors),
         order,
         outcome.direction_is_clear if fit is None else fit.direction_is_clear,
         fit is None or fit.climb.converged,

@@ -81,3 +81,19 @@ def test_the_readme_has_code_to_run():
     languages = [language for language, _ in blocks(ROOT / "README.md")]
     assert "python" in languages
     assert "console" in languages
+
+
+PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)|^```\{(?:figure|image)\} (\S+)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "docs" / "evidence").glob("*.md"))])
+def test_pictures_of_a_page_are_in_the_repository(page):
+    shown = [a or b for a, b in PICTURE.findall(page.read_text(encoding="utf-8"))]
+    shown = [name for name in shown if not name.startswith("http")]
+    # The gallery is drawn when the site is built, and is in nobody's clone.
+    missing = [
+        name
+        for name in shown
+        if name.startswith(("gallery/", "generated/")) or not (page.parent / name).is_file()
+    ]
+    assert missing == []

@@ -68,6 +68,27 @@ def test_the_baseline_score_is_that_of_the_first_visit(fitted):
     assert row["mean_1"] == pytest.approx(scores[carriers == 1].mean())
 
 
+def test_with_times_from_zero_shift_and_baseline_score_are_corrected_for_as_one_test(fitted):
+    table = bd.compare_groups(fitted, by="apoe4")
+    for p_value, corrected in (("p_value", "p_corrected"), ("mean_p_value", "mean_p_corrected")):
+        two = holm(table.loc[["speed", "baseline score"], p_value])
+        assert table.loc["speed", corrected] == two["speed"]
+        assert table.loc["baseline score", corrected] == two["baseline score"]
+        assert table.loc["shift", corrected] == two["baseline score"]
+
+
+def test_with_ages_for_times_three_tests_are_corrected_for(fitted):
+    ages = by_subject(fitted, np.random.default_rng(0).uniform(60, 80, 60))
+    aged = bd.DIVE(3, n_init=1, tol=1e-3, personal=False, random_state=0)
+    cohort = bd.simulate_cohort(
+        n_subjects=60, n_vertices=60, group_effect=1.5, control_share=0.3, random_state=0
+    ).cohort
+    times = cohort.times + ages.loc[cohort.subjects].to_numpy()
+    model = aged.fit(bd.Cohort(cohort.values, subjects=cohort.subjects, times=times))
+    table = bd.compare_groups(model, by_subject(model, np.arange(60) % 2))
+    assert table["p_corrected"].tolist() == holm(table["p_value"]).tolist()
+
+
 def test_other_subjects_are_staged(fitted):
     other = bd.simulate_cohort(
         n_subjects=30, n_vertices=60, group_effect=1.5, control_share=0.3, random_state=7

@@ -58,7 +58,7 @@ def test_groups_show_each_parameter_with_mean_and_p_value(model, sexes):
     for ax, parameter in zip(figure.axes, PARAMETERS, strict=True):
         means = [bar.lines[0].get_ydata()[0] for bar in ax.containers]
         np.testing.assert_allclose(means, table.loc[parameter, ["mean_f", "mean_m"]].astype(float))
-        assert f"{table['p_corrected'][parameter]:.3f}" in ax.get_title()
+        assert f"corrected p = {table['p_corrected'][parameter]:.3f}" in ax.get_title()
         assert ax.get_xlabel() == "sex"
         assert ax.get_ylabel()
 

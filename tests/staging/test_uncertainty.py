@@ -209,3 +209,49 @@ def test_many_subjects_are_first_fitted_in_part_and_then_all(correlated, monkeyp
     away = np.abs(both[0]["score"] - both[1]["score"]) / both[0]["score_se"]
     assert away.max() < 0.2
     assert len(fewer.marginal_.known_shifts) == train.n_subjects
+
+
+def test_a_fit_keeps_the_errors_that_stage_gives(correlated):
+    model, train, _, _ = correlated
+    stages = model.stage(train)
+    for kept, name in (
+        (model.speeds_se_, "speed_se"),
+        (model.shifts_se_, "shift_se"),
+        (model.baseline_scores_se_, "score_se"),
+    ):
+        np.testing.assert_allclose(kept, stages[name], rtol=1e-6)
+
+
+def test_errors_of_trajectories_follow_their_parameters(correlated):
+    """Curves over the user's score, their parameters moved one by one, with the score's scale."""
+    model, *_ = correlated
+    internal, known = model.internal_, model.marginal_.curve_uncertainty
+    curves, scores = internal.parameters.trajectories, np.array([-20.0, 0.0, 7.0])
+    flat = curves.to_array()
+
+    def at(step):
+        moved = type(curves).from_array(flat + step[: flat.size].reshape(flat.shape))
+        centre = internal.centre + known.centre @ step
+        spread = internal.spread + known.spread @ step
+        scale = replace(internal, centre=centre, spread=spread).scale
+        return scale.curves(moved).evaluate(scores)
+
+    width = 1e-6 * np.eye(len(known.centre))
+    gradients = np.array([(at(step) - at(-step)) / 2e-6 for step in width])
+    expected = np.einsum("pnk,pq,qnk->nk", gradients, known.covariance, gradients)
+    slopes = model.trajectories_.slope(scores)
+    expected += known.unit_variance * (slopes * scores[:, None]) ** 2
+    np.testing.assert_allclose(model.trajectory_errors(scores) ** 2, expected, rtol=1e-4)
+
+
+def test_bands_around_trajectories_hold_the_truth(correlated):
+    model, _, _, truth = correlated
+    onset, speed = truth.trajectories.midpoint.min(), truth.speeds[:120].mean()
+    true = truth.trajectories.rescored(float(onset), float(speed))
+    order = bd.match_clusters(model, truth.labels).permutation
+    scores = np.quantile(model.scores_, np.linspace(0.05, 0.95, 30))
+    away = model.trajectories_.evaluate(scores)[:, order] - true.evaluate(scores)
+    errors = model.trajectory_errors(scores)[:, order]
+    assert np.mean(np.abs(away) < 1.96 * errors) > 0.85
+    # A negative control: a tenth of the width does not hold it.
+    assert np.mean(np.abs(away) < 0.196 * errors) < 0.5

@@ -30,11 +30,11 @@ def compare_groups(
 
     Two groups are compared by the Mann-Whitney and Welch's t-test, more by Kruskal-Wallis and
     one-way analysis of variance, and a continuous variable by Spearman and Pearson correlation.
-    P-values are also given corrected for the three parameters by Holm's method.
+    P-values are also given corrected for the number of parameters by Holm's method.
 
-    A shift is the score at time zero. With years since the first visit as time that is the
-    baseline; with ages it is the score extrapolated to birth, which mostly reflects speed and age:
-    then look at the baseline score.
+    A shift is the score at time zero. With years since the first visit as time that is the baseline
+    score, and the two are one test, which is corrected for once. With ages it is the score
+    extrapolated to birth, which mostly reflects speed and age: then look at the baseline score.
 
     Parameters
     ----------
@@ -95,8 +95,13 @@ def compare_groups(
     else:
         rows = [_compare(frame[name], values) for name in PARAMETERS]
     table = pd.DataFrame(rows, index=pd.Index(PARAMETERS, name="parameter"))
+    # With times that begin at 0 the shift is the baseline score: one test, not two.
+    repeats = np.allclose(frame["shift"], frame["baseline score"])
     for p_value, corrected in (("p_value", "p_corrected"), ("mean_p_value", "mean_p_corrected")):
-        table.insert(list(table.columns).index(p_value) + 1, corrected, holm(table[p_value]))
+        raised = holm(table[p_value].drop("shift") if repeats else table[p_value])
+        if repeats:
+            raised["shift"] = raised["baseline score"]
+        table.insert(list(table.columns).index(p_value) + 1, corrected, raised.loc[table.index])
     if changing:
         warnings.warn(
             f"{column.name!r} changes between visits of {changing} subjects; their first is used.",

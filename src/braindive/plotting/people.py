@@ -137,7 +137,7 @@ def plot_groups(model: Any, by: str | pd.Series, cohort: Cohort | None = None) -
     """Draw shifts, speeds and baseline scores of groups of subjects, with tests.
 
     Every subject is a point; bars are means with their 95 % confidence intervals. The p-values
-    are those of `compare_groups`, corrected for the three panels.
+    are those of `compare_groups`, corrected for the number of tests by Holm's method.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def plot_groups(model: Any, by: str | pd.Series, cohort: Cohort | None = None) -
         ax.set_xticks(range(len(names)), [f"{name}\n({counts[name]})" for name in names])
         ax.set(xlabel=groups.name, ylabel=labels[parameter], xlim=(-0.6, len(names) - 0.4))
         test, p_value = tests["test"][parameter], float(tests["p_corrected"][parameter])
-        ax.set_title(f"{test}, p {_p_value(p_value)}")
+        ax.set_title(f"{test}, corrected p {_p_value(p_value)}")
     return figure
 
 

@@ -104,6 +104,33 @@ class CurveUncertainty:
         variance = np.einsum("kp,pq,kq->k", moves, self.covariance, moves)
         return np.asarray(variance + self.unit_variance * (away * spread) ** 2)
 
+    def curve_variances(self, curves: Curves, scores: Array, centre: float, spread: float) -> Array:
+        """Variance of each curve at scores that are fixed in the user's unit, (n, n_clusters).
+
+        In internal units. When the origin or the unit of the user's score moves with the
+        parameters, another part of the curve comes to lie at the same score of the user.
+
+        Parameters
+        ----------
+        curves : Curves
+            Of the clusters.
+        scores : (n,)
+            In internal units.
+        centre, spread : float
+            Origin and unit of the user's score.
+        """
+        away = (scores - centre) / spread
+        slopes, jacobian = curves.slope(scores), curves.jacobian(scores)
+        moves_of_score = self.centre + np.outer(away, self.spread)
+        width = curves.n_parameters()
+        found = np.empty(slopes.shape)
+        for k in range(len(curves)):
+            moves = slopes[:, k, None] * moves_of_score
+            moves[:, k * width : (k + 1) * width] += jacobian[:, k]
+            found[:, k] = np.einsum("np,pq,nq->n", moves, self.covariance, moves)
+        by_unit = slopes * (away * spread)[:, None]
+        return np.asarray(found + self.unit_variance * by_unit**2)
+
 
 def sensitivities(problem: CorrelatedStageProblem, posterior: Posterior) -> tuple[Array, Array]:
     """Derivatives of expected speeds and shifts by the parameters, each (S, n_parameters).
