@@ -119,16 +119,25 @@ def test_from_an_empty_folder_to_stages_and_maps(tmp_path, monkeypatch):
 # Memberships are vague only in data so noisy that the fit warns of them.
 @pytest.mark.filterwarnings("ignore::braindive.errors.BraindiveWarning")
 def test_printed_sizes_of_clusters_add_up_to_the_number_of_vertices(tmp_path):
-    noisy = bd.simulate_cohort(
-        n_subjects=20, n_visits=3, n_vertices=40, noise=3.0, control_share=0.4, random_state=9
-    )
-    table = bd.write_cohort(noisy.cohort, tmp_path, "table")
-    path = tmp_path / "fit.dive"
     few = ("--starts", 1, "--max-iter", 10, "--people", "alike")
-    result = invoke("fit", table, "-k", 4, *few, "-o", path)
-    assert result.exit_code == 0, result.output
-    model = bd.load_model(path)
-    # Rounded sums of the probabilities do not add up here.
+    # Where so vague a fit ends depends on the order of sums, and so on the processor: the first of
+    # these cohorts whose rounded sums of probabilities do not add up is taken.
+    for seed in range(20):
+        noisy = bd.simulate_cohort(
+            n_subjects=20,
+            n_visits=3,
+            n_vertices=40,
+            noise=3.0,
+            control_share=0.4,
+            random_state=seed,
+        )
+        folder = tmp_path / str(seed)
+        table = bd.write_cohort(noisy.cohort, folder, "table")
+        result = invoke("fit", table, "-k", 4, *few, "-o", folder / "fit.dive")
+        assert result.exit_code == 0, result.output
+        model = bd.load_model(folder / "fit.dive")
+        if model.responsibilities_.sum(axis=0).round().sum() != 40:
+            break
     assert model.responsibilities_.sum(axis=0).round().sum() != 40
     printed = re.search(r"4 clusters of ([\d, ]+) vertices", " ".join(result.output.split()))[1]
     sizes = [int(size) for size in printed.split(", ")]

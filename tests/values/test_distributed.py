@@ -17,7 +17,8 @@ import braindive as bd
 from braindive.cli.fitting import connect
 from braindive.cli.main import app
 from braindive.errors import ClusterError
-from braindive.values.placement import Placement
+from braindive.values.backends import open_products
+from braindive.values.placement import Placement, workers_of
 
 # Sockets to a worker that was killed are closed by the garbage collector, with a warning.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -194,14 +195,13 @@ def test_fit_survives_a_worker_that_goes_before_it_is_given_its_task(killable, m
 
 def test_fit_goes_on_when_the_scheduler_knows_no_worker_for_a_moment(client, monkeypatch):
     cohort = spatial_cohort()
-    scheduler_info, asked = client.scheduler_info, []
+    asked = []
 
-    def forget_once(**options):
+    def forget_once(client):
         asked.append(True)
-        found = scheduler_info(**options)
-        return {**found, "workers": {}} if len(asked) == 5 else found
+        return {} if len(asked) == 5 else workers_of(client)
 
-    monkeypatch.setattr(client, "scheduler_info", forget_once)
+    monkeypatch.setattr("braindive.values.placement.workers_of", forget_once)
     model = fresh().fit(cohort, client=client)
     assert len(asked) > 5
     assert_same_fit(model, fresh().fit(cohort))
@@ -311,6 +311,14 @@ def test_scheduler_that_does_not_answer_is_named(monkeypatch):
     message = r"no Dask scheduler answers at tcp://127.0.0.1:1 "
     with pytest.raises(ClusterError, match=message), connect("tcp://127.0.0.1:1"):
         pass
+
+
+def test_workers_are_known_while_dask_renews_what_it_keeps_of_them(client, cohort, monkeypatch):
+    """`scheduler_info` names no worker for a moment every few seconds."""
+    monkeypatch.setattr(client, "scheduler_info", lambda **_: {"workers": {}})
+    values, missing = cohort.stored, cohort.has_missing
+    found = open_products(values, missing=missing, client=client).energies
+    np.testing.assert_allclose(found, open_products(values, missing=missing).energies)
 
 
 def test_cluster_without_workers_is_refused():

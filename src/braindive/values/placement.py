@@ -147,7 +147,7 @@ class Placement:
         Parts are held in the workers' memory if they fit in half of it, and are otherwise read
         from the store in every pass.
         """
-        workers = list(client.scheduler_info(n_workers=-1)["workers"].values())
+        workers = list(workers_of(client).values())
         if not workers:
             raise ClusterError("the Dask cluster has no worker yet; start one or wait for it.")
         n_threads = sum(worker["nthreads"] for worker in workers)
@@ -221,6 +221,16 @@ class Placement:
             raise WorkerLostError(f"worker {worker} is gone") from None
 
 
+def workers_of(client: Any) -> dict[str, Any]:
+    """What the scheduler knows of each worker at this moment.
+
+    Asked of the scheduler itself: what `Client.scheduler_info` returns is replaced every few
+    seconds, by another thread, with totals that name no worker.
+    """
+    workers: dict[str, Any] = client.sync(client.scheduler.identity)["workers"]
+    return workers
+
+
 def _threads_of_workers(client: Any) -> dict[str, int]:
     """Threads of each worker that is there now; where there is none, wait for one."""
     try:
@@ -229,7 +239,7 @@ def _threads_of_workers(client: Any) -> dict[str, int]:
         raise ClusterError(
             f"the Dask cluster has had no worker for {_WAIT} s; start one, and fit again."
         ) from error
-    workers = client.scheduler_info(n_workers=-1)["workers"]
+    workers = workers_of(client)
     if not workers:  # gone since
         raise WorkerLostError("all workers are gone")
     return {address: worker["nthreads"] for address, worker in workers.items()}
