@@ -5,8 +5,9 @@ import pytest
 import zarr
 
 from braindive.errors import ReadError
+from braindive.values.chunks import MappedChunks
 from braindive.values.local import LocalProducts
-from braindive.values.storage import MappedChunks, Window, mapped, read_columns
+from braindive.values.storage import Window, mapped, read_columns
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def test_chunk_that_was_cut_off_is_named(tmp_path, values):
 
 
 def test_system_that_cannot_fill_a_mapping_reads_the_chunk(tmp_path, values, monkeypatch):
-    monkeypatch.setattr("braindive.values.storage._POPULATE_READ", 10**6)
+    monkeypatch.setattr("braindive.values.chunks._POPULATE_READ", 10**6)
     store = mapped(write(tmp_path, values))
     np.testing.assert_array_equal(store[:, 256:512], values[:, 256:512])
 

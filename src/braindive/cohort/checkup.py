@@ -10,7 +10,9 @@ import numpy as np
 
 from braindive.arrays import Array, BoolArray
 from braindive.cohort import Cohort
+from braindive.cohort.checks import some
 from braindive.cohort.cohort import check_cohort
+from braindive.values.chunks import Chunks
 from braindive.values.walking import vertex_blocks
 
 Level = Literal["warning", "note"]
@@ -79,6 +81,7 @@ def inspect_cohort(cohort: Cohort) -> list[Finding]:
         *_groups(cohort, summary),
         *_standard(cohort, summary),
         *_space(cohort),
+        *_store(cohort),
     ]
     return sorted(findings, key=lambda finding: finding.level != "warning")
 
@@ -373,3 +376,19 @@ def _scans(cohort: Cohort, mask: BoolArray, most: int = 5) -> str:
     shown = [f"{cohort.subjects[row]} at {cohort.times[row]:g}" for row in rows[:most]]
     more = f" and {len(rows) - most:,} more" if len(rows) > most else ""
     return ", ".join(shown) + more
+
+
+def _store(cohort: Cohort) -> Iterator[Finding]:
+    """A store with checksums was compared with them as it was read; an older one has none."""
+    stored = cohort.stored
+    if not isinstance(stored, Chunks) or stored.checksums is not None:
+        return
+    remedy = "Pack the cohort again to have damage noticed."
+    absent = stored.absent()
+    if absent:
+        width = stored.chunks[1]
+        where = some([f"{first} to {min(first + width, stored.shape[1]) - 1}" for first in absent])
+        what = "Chunks of the packed cohort are absent: they have no value, or were lost."
+        yield Finding("warning", what, f"vertices {where}", remedy)
+    what = "The packed cohort is of an earlier version of braindive and has no checksums."
+    yield Finding("note", what, "", remedy)

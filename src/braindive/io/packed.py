@@ -19,20 +19,24 @@ import zarr
 from joblib import Parallel, delayed
 
 from braindive.cohort import Cohort
-from braindive.errors import BraindiveError
+from braindive.errors import BraindiveError, ReadError
 from braindive.io.paths import PathLike
 from braindive.io.reading import Plan, ReportProgress, plan_cohort
 from braindive.io.scratch import DTYPE, Scratch, fingerprint, record_inputs, record_table
+from braindive.io.store import (
+    FORMAT,
+    VERSION,
+    PackedError,
+    open_values,
+    read_attributes,
+    read_space,
+    seal,
+    write_space,
+)
 from braindive.io.table import typed_table
-from braindive.space import Space, space_from_arrays
+from braindive.space import Space
+from braindive.values.chunks import checksum
 from braindive.values.storage import block_width
-
-FORMAT = "braindive-cohort"
-VERSION = 1
-
-
-class PackedError(BraindiveError, OSError):
-    """A packed cohort cannot be written or read."""
 
 
 def pack_cohort(
@@ -121,22 +125,34 @@ def open_packed(path: PathLike) -> Cohort:
     See `pack_cohort`.
     """
     folder = Path(os.fspath(path)).expanduser()
-    group = _open_group(folder)
     try:
-        described: Any = group.attrs.asdict()
-        values = group["values"]
-        table = typed_table(pd.DataFrame(described["table"]))
-        space = _read_space(group["space"]) if "space" in group else None
+        described = read_attributes(folder)
         return Cohort(
-            values,  # type: ignore[arg-type]
+            open_values(folder, described),
             subjects=described["subjects"],
             times=described["times"],
             controls=described["controls"],
-            space=space,
-            table=table,
+            space=read_space(folder),
+            table=typed_table(pd.DataFrame(described["table"])),
         )
-    except KeyError as error:
-        raise PackedError(f"{folder} is damaged: {error} is missing; pack it again.") from None
+    except (PackedError, ReadError):
+        raise
+    # Whatever else goes wrong with what was written in order is damage.
+    except (
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        LookupError,
+        MemoryError,
+        OSError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        what = f"{error} is missing" if isinstance(error, KeyError) else str(error).rstrip(".")
+        raise PackedError(
+            f"{folder} is damaged: {what}; restore it from a backup, or pack the cohort again."
+        ) from error
 
 
 def read_inputs(path: PathLike) -> pd.DataFrame:
@@ -153,17 +169,15 @@ def read_inputs(path: PathLike) -> pd.DataFrame:
         First the table, then the files of each scan: `row` (from 0) and `column` of the table that
         name the file, `path` as it is there, `size` in bytes and `sha256`.
     """
-    inputs: Any = _open_group(Path(os.fspath(path)).expanduser()).attrs["inputs"]
-    return pd.DataFrame(inputs)
+    return pd.DataFrame(read_attributes(Path(os.fspath(path)).expanduser())["inputs"])
 
 
 def _keep_finished(target: Path, partial: Path, plan: Plan) -> Path:
     """Accept an output that is there already if it is of the same study."""
-    group = _open_group(target)
-    if group.attrs.get("plan") != fingerprint(plan):
+    attributes = read_attributes(target)
+    if attributes.get("plan") != fingerprint(plan):
         raise PackedError(f"{target} exists and is of another study; remove it or choose another.")
-    recorded: Any = group.attrs["inputs"]
-    if recorded != record_table(plan) + record_inputs(plan, range(plan.n_visits)):
+    if attributes["inputs"] != record_table(plan) + record_inputs(plan, range(plan.n_visits)):
         raise PackedError(
             f"{target} exists, but files it was made from have changed; remove it to pack again."
         )
@@ -201,20 +215,8 @@ def _write_store(
     n_visits, n_vertices = plan.n_visits, plan.reader.n_vertices
     width = min(block_width(n_visits, n_vertices, DTYPE.itemsize), n_vertices)
     group = zarr.open_group(store, mode="w-", zarr_format=3)
-    group.attrs.update(
-        {
-            "format": FORMAT,
-            "version": VERSION,
-            "plan": fingerprint(plan),
-            "subjects": plan.subjects.tolist(),
-            "times": plan.times.tolist(),
-            "controls": None if plan.controls is None else plan.controls.tolist(),
-            "table": {str(name): plan.text[name].tolist() for name in plan.text},
-            "inputs": record_table(plan) + inputs,
-        }
-    )
     if plan.space is not None:
-        _write_space(group.create_group("space"), plan.space)
+        write_space(group, plan.space)
     # Not compressed: measurements hardly shrink, and a fit reads them many times.
     values = group.create_array(
         "values",
@@ -223,52 +225,34 @@ def _write_store(
         dtype=DTYPE,
         compressors=None,
         fill_value=np.nan,
+        # A chunk that is not there is then a chunk that was lost.
+        config={"write_empty_chunks": True},
     )
     starts = range(0, n_vertices, width)
 
-    def write_block(start: int) -> None:
+    def write_block(start: int) -> tuple[int, int]:
         where = slice(start, min(start + width, n_vertices))
-        values[:, where] = scratch.columns(where)
+        chunk = np.full((n_visits, width), np.nan, dtype=DTYPE)
+        chunk[:, : where.stop - start] = scratch.columns(where)
+        values[:, where] = chunk[:, : where.stop - start]
+        return start // width, checksum(chunk)
 
     jobs = Parallel(
         n_jobs=-1 if n_jobs is None else n_jobs, prefer="threads", return_as="generator_unordered"
     )
+    checksums = [0] * len(starts)
     blocks = jobs(delayed(write_block)(start) for start in starts)
-    for done, _ in enumerate(blocks, start=1):
+    for done, (number, found) in enumerate(blocks, start=1):
+        checksums[number] = found
         tell("write", done, len(starts))
-
-
-def _write_space(group: zarr.Group, space: Space) -> None:
-    """Numbers as arrays, and texts, for which Zarr has no settled type, as attributes."""
-    for name, array in space.to_arrays().items():
-        if array.dtype.kind == "U":
-            group.attrs[name] = array.tolist()
-        else:
-            group.create_array(name, data=np.asarray(array, order="C"))
-
-
-def _read_space(group: object) -> Space:
-    if not isinstance(group, zarr.Group):
-        raise KeyError("space")
-    arrays: dict[str, Any] = {name: np.array(text) for name, text in group.attrs.asdict().items()}
-    for name, array in group.arrays():
-        arrays[name] = np.asarray(array[...])
-    return space_from_arrays(arrays)
-
-
-def _open_group(folder: Path) -> zarr.Group:
-    if not folder.exists():
-        raise PackedError(f"there is no packed cohort {folder}.")
-    try:
-        group = zarr.open_group(folder, mode="r")
-    except (OSError, ValueError, KeyError) as error:
-        raise PackedError(f"{folder} is not a packed cohort, or it is damaged ({error}).") from None
-    if group.attrs.get("format") != FORMAT:
-        raise PackedError(f"{folder} is not a packed cohort; make one with braindive pack.")
-    version: Any = group.attrs.get("version")
-    if version != VERSION:
-        raise PackedError(
-            f"{folder} is of version {version}, but this braindive reads version {VERSION}; "
-            "update braindive, or pack again."
-        )
-    return group
+    described = {
+        "format": FORMAT,
+        "version": VERSION,
+        "plan": fingerprint(plan),
+        "subjects": plan.subjects.tolist(),
+        "times": plan.times.tolist(),
+        "controls": None if plan.controls is None else plan.controls.tolist(),
+        "table": {str(name): plan.text[name].tolist() for name in plan.text},
+        "inputs": record_table(plan) + inputs,
+    }
+    group.attrs.update(seal(store, described, checksums))

@@ -1,32 +1,24 @@
 """How blocks of values come from where they are kept, and how wide blocks are.
 
-The chunks of an uncompressed Zarr array are the values themselves, so they are mapped into memory
-and used where the page cache has them. Anything else is read by what keeps it.
+Chunks of a packed cohort, and those of other Zarr arrays that are nothing but their values, are
+mapped into memory. Anything else is read by what keeps it.
 """
 
 from __future__ import annotations
 
-import ctypes
-import mmap
-import os
-import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from braindive.arrays import Array, IntArray
 from braindive.errors import ReadError
+from braindive.values.chunks import MappedChunks, can_map
 
 # How often a block is read before giving up, and the first pause between, in seconds.
 _TRIES = 3
 _PAUSE = 0.1
-# Linux: fill in all pages now, and fail instead of killing the process where the disk fails.
-_POPULATE_READ = 22
-# What Zarr writes for an array that is nothing but its values.
-_PLAIN = [{"name": "bytes", "configuration": {"endian": "little"}}]
 
 
 class Stored(Protocol):
@@ -46,86 +38,6 @@ class Stored(Protocol):
 
     def __getitem__(self, key: Any, /) -> Any:
         """Read rows and columns."""
-
-
-class MappedChunks:
-    """An uncompressed Zarr array on a local disk, whose chunks hold all rows of some columns.
-
-    Parameters
-    ----------
-    array : zarr.Array
-        One for which `MappedChunks.can_map` is true.
-    """
-
-    def __init__(self, array: Any) -> None:
-        self.shape: tuple[int, int] = array.shape
-        self.dtype: np.dtype[Any] = np.dtype(array.dtype)
-        self.chunks: tuple[int, int] = array.chunks
-        self._fill = array.fill_value
-        folder = Path(array.store.root) / array.store_path.path
-        self._files = [
-            str(folder / array.metadata.encode_chunk_key((0, number)))
-            for number in range(-(-self.shape[1] // self.chunks[1]))
-        ]
-
-    @staticmethod
-    def can_map(values: Any) -> bool:
-        """Whether the values are such an array."""
-        if sys.platform != "linux" or isinstance(values, np.ndarray):
-            return False
-        metadata, store = getattr(values, "metadata", None), getattr(values, "store", None)
-        if getattr(metadata, "zarr_format", None) != 3 or not hasattr(store, "root"):
-            return False
-        codecs = [codec.to_dict() for codec in metadata.codecs]  # type: ignore[union-attr]
-        return codecs == _PLAIN and values.chunks[0] == values.shape[0]
-
-    def __getitem__(self, key: tuple[Any, slice]) -> Array:
-        rows, columns = key
-        begin, end, _ = columns.indices(self.shape[1])
-        width = self.chunks[1]
-        parts = []
-        for number in range(begin // width, -(-end // width)):
-            first = number * width
-            part = self._map(number)[:, max(begin - first, 0) : end - first]
-            parts.append(part if isinstance(rows, slice) and rows == slice(None) else part[rows])
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-
-    def read_ahead(self, where: slice) -> None:
-        """Have the disk fetch columns that will be read soon."""
-        width = self.chunks[1]
-        for file in self._files[where.start // width : -(-where.stop // width)]:
-            try:
-                descriptor = os.open(file, os.O_RDONLY)
-            except OSError:  # is told when the chunk itself is read
-                continue
-            try:
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_WILLNEED)
-            finally:
-                os.close(descriptor)
-
-    def _map(self, number: int) -> Array:
-        n_values = self.chunks[0] * self.chunks[1]
-        try:
-            with open(self._files[number], "rb") as file:
-                chunk = mmap.mmap(
-                    file.fileno(), n_values * self.dtype.itemsize, access=mmap.ACCESS_READ
-                )
-        except FileNotFoundError:  # Zarr does not write what is all empty
-            return np.broadcast_to(np.asarray(self._fill, self.dtype), self.chunks)
-        values = np.frombuffer(chunk, self.dtype).reshape(self.chunks)
-        if not _populate(values):
-            # A kernel before 5.14, or a disk that fails: reading tells which.
-            return np.fromfile(self._files[number], self.dtype, n_values).reshape(self.chunks)
-        return values
-
-
-def _populate(values: Array) -> bool:
-    """Fill in all pages of a map; False where that fails.
-
-    Called through ctypes, which lets other threads go on meanwhile; mmap.madvise does not.
-    """
-    where, size = ctypes.c_void_p(values.ctypes.data), ctypes.c_size_t(values.nbytes)
-    return bool(ctypes.CDLL(None).madvise(where, size, _POPULATE_READ) == 0)
 
 
 @dataclass(frozen=True)
@@ -178,7 +90,7 @@ class MemoryMap:
 
 def mapped(values: Stored) -> Stored:
     """Return values with chunks that are mapped where they can be, else the values themselves."""
-    return MappedChunks(values) if MappedChunks.can_map(values) else values
+    return MappedChunks(values) if can_map(values) else values
 
 
 def chunk_width(values: Stored) -> int:
@@ -192,7 +104,7 @@ def read_columns(values: Stored, where: slice, rows: IntArray | None = None) -> 
 
     Parameters
     ----------
-    values : array, MappedChunks, Zarr array or anything else with two dimensions
+    values : array, Chunks, Zarr array or anything else with two dimensions
         What to read from.
     where : slice
         Columns.
@@ -210,6 +122,8 @@ def read_columns(values: Stored, where: slice, rows: IntArray | None = None) -> 
                 return values[slice(None) if rows is None else rows, where]
             block = np.asarray(values[:, where])
             return block if rows is None else block[rows]
+        except ReadError:  # damage, which another try would find again
+            raise
         except (OSError, RuntimeError, ValueError) as error:
             if attempt == _TRIES - 1:
                 first = getattr(values, "start", 0) + where.start
