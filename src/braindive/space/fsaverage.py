@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 import nibabel as nib
 import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
 
 from braindive.arrays import Array, IntArray
 from braindive.space.surface import Hemisphere, Side, Surface
@@ -116,13 +118,62 @@ def begins_with_fsaverage5(part: Hemisphere, name: str = "") -> bool:
     >>> begins_with_fsaverage5(fsaverage5("fsaverage5-left").hemispheres[0])
     True
     """
-    if part.n_mesh < N_FSAVERAGE5:
-        return False
-    first = part.coordinates[:N_FSAVERAGE5]
+    return part.n_mesh >= N_FSAVERAGE5 and _is_related(part, name)
+
+
+def nearest_on_fsaverage5(part: Hemisphere, name: str = "") -> IntArray | None:
+    """Vertex of fsaverage5 that is nearest to each vertex of a mesh of the family, (n_mesh,).
+
+    Parameters
+    ----------
+    part : Hemisphere
+        The mesh: of the family, coarser or finer.
+    name : str
+        Name of its space, which tells where the shape of the mesh cannot.
+
+    Returns
+    -------
+    (n_mesh,) int or None
+        None where the mesh is not known to be of the family.
+
+    Examples
+    --------
+    >>> from braindive.space.fsaverage import fsaverage5, nearest_on_fsaverage5
+    >>> nearest_on_fsaverage5(fsaverage5("fsaverage5-left").hemispheres[0])[-2:].tolist()
+    [10240, 10241]
+    """
+    if part.n_mesh not in FAMILY or not _is_related(part, name):
+        return None
+    if part.n_mesh <= N_FSAVERAGE5:
+        return np.arange(part.n_mesh)
+    # Along the edges, because a folded mesh has near points that are far apart on the cortex.
+    ends = np.unique(np.sort(part.faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1), axis=0)
+    steps = np.linalg.norm(part.coordinates[ends[:, 0]] - part.coordinates[ends[:, 1]], axis=1)
+    # An edge of length 0 would be no edge of a sparse graph.
+    steps = np.maximum(steps, np.finfo(float).tiny)
+    graph = sparse.csr_array((steps, tuple(ends.T)), shape=(part.n_mesh, part.n_mesh))
+    _, _, nearest = csgraph.dijkstra(
+        graph,
+        directed=False,
+        indices=np.arange(N_FSAVERAGE5),
+        min_only=True,
+        return_predecessors=True,
+    )
+    return np.where(nearest < 0, 0, nearest).astype(np.int64)
+
+
+def _is_related(part: Hemisphere, name: str) -> bool:
+    """Whether the vertices that a mesh shares with fsaverage5, the first ones, are where its are.
+
+    A sphere tells by the directions of its vertices. A folded or inflated mesh cannot tell; it is
+    believed if it has the size of one of the family and the name of its space says so.
+    """
+    n_shared = min(part.n_mesh, N_FSAVERAGE5)
+    first = part.coordinates[:n_shared]
     lengths = np.linalg.norm(first, axis=1, keepdims=True)
     if not np.allclose(lengths, lengths[0], rtol=1e-2):
         return part.n_mesh in FAMILY and name.startswith("fsaverage")
-    sphere = fsaverage5(f"fsaverage5-{part.side}").hemispheres[0].coordinates
+    sphere = fsaverage5(f"fsaverage5-{part.side}").hemispheres[0].coordinates[:n_shared]
     with np.errstate(invalid="ignore"):
         cosines = np.sum(first * sphere, axis=1) / (lengths[:, 0] * np.linalg.norm(sphere, axis=1))
     return bool(np.min(cosines) > _SAME_DIRECTION)
