@@ -20,6 +20,7 @@ from braindive.errors import (
 )
 from braindive.estimator import DIVE
 from braindive.evaluation.bootstrap import Bootstrap, bootstrap
+from braindive.evaluation.change import change
 from braindive.evaluation.comparison import compare_models
 from braindive.evaluation.goodness import GoodnessOfFit, goodness_of_fit
 from braindive.evaluation.groups import compare_groups
@@ -77,6 +78,7 @@ __all__ = [
     "Volume",
     "bootstrap",
     "build_report",
+    "change",
     "cluster_overlap",
     "compare_groups",
     "compare_models",

@@ -42,7 +42,7 @@ from braindive.results import Internal, Results, put_in_order
 from braindive.scale import Scale
 from braindive.staging.marginal_fit import groups_of
 from braindive.staging.marginal_stager import MarginalStager
-from braindive.staging.stagers import PublishedStager, Stager, TimeStager
+from braindive.staging.stagers import PublishedStager, Stager, Stages, TimeStager
 from braindive.values.backends import open_products
 from braindive.values.protocol import Products, Unit
 from braindive.values.walking import one_thread_per_product
@@ -337,12 +337,9 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         >>> bool((stages["score_se"] > 0).all())
         True
         """
-        cohort = self.prepare(cohort)
-        timeline = timeline_of(cohort, self.internal_.time_unit)
-        stager, scale = self.stager(), self.stage_scale()
-        sums, weights = self.pool(self.products(cohort, client))
+        placed, _, _ = self.place(cohort, client)
+        timeline, stager, scale = placed.timeline, self.stager(), self.stage_scale()
         with one_thread_per_product(self.n_jobs):
-            placed = stager.place(timeline, sums, weights, self.groups(cohort, timeline))
             errors = stager.errors(placed)
         outside = stager.is_outside(placed, errors)
         stages = scale.stages(timeline, placed.speeds, placed.shifts)
@@ -355,6 +352,51 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                 "outside": outside,
             },
             index=pd.Index(cohort.subject_ids, name="subject"),
+        )
+
+    def scores(self, cohort: Cohort, *, client: Any = None) -> pd.DataFrame:
+        """Score of every visit, with its standard error.
+
+        All visits of a person tell where each of them is; of the training cohort the scores are
+        `scores_`. For the change between visits see `change`: it is known better than any score,
+        because what lasts cancels in it.
+
+        Parameters
+        ----------
+        cohort : Cohort
+            Subjects, seen before or not, with the vertices of the training cohort.
+        client : distributed.Client, optional
+            Dask cluster over which to spread the values.
+
+        Returns
+        -------
+        DataFrame
+            One row for each visit, in the order of the cohort: `subject`, `time`, `score` and
+            `score_se`.
+
+        Examples
+        --------
+        >>> import braindive as bd
+        >>> cohort = bd.simulate_cohort(n_subjects=40, n_vertices=200, random_state=0).cohort
+        >>> model = bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(cohort)
+        >>> scores = model.scores(cohort)
+        >>> bool((abs(scores["score"] - model.scores_) < 1e-6).all())
+        True
+        """
+        placed, _, _ = self.place(cohort, client)
+        scale, order = self.stage_scale(), cohort.canonical_order
+        with one_thread_per_product(self.n_jobs):
+            errors = self.stager().score_errors(placed)
+        scores = placed.timeline.scores(placed.speeds, placed.shifts)
+        found = np.empty((2, len(order)))
+        found[:, order] = scale.scores(scores), scale.score_errors(errors)
+        return pd.DataFrame(
+            {
+                "subject": cohort.subjects,
+                "time": cohort.times,
+                "score": found[0],
+                "score_se": found[1],
+            }
         )
 
     @overload
@@ -670,6 +712,15 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
     def products(self, cohort: Cohort, client: Any = None) -> Products:
         """Products of the values of a prepared cohort, in the unit of the fit."""
         return self._open(cohort, client, self.internal_.unit)
+
+    def place(self, cohort: Cohort, client: Any = None) -> tuple[Stages, Array, Array]:
+        """Stages of a cohort's subjects in internal units, and the sums and weights behind them."""
+        cohort = self.prepare(cohort)
+        timeline = timeline_of(cohort, self.internal_.time_unit)
+        sums, weights = self.pool(self.products(cohort, client))
+        with one_thread_per_product(self.n_jobs):
+            groups = self.groups(cohort, timeline)
+            return self.stager().place(timeline, sums, weights, groups), sums, weights
 
     def pool(self, products: Products, *more: Array) -> tuple[Array, Array]:
         """Sums and weights of the clusters, and of more maps, at every visit."""

@@ -56,6 +56,10 @@ class Scale:
         """Standard errors of scores for the user."""
         return np.asarray(internal) / abs(self.spread)
 
+    def score_changes(self, internal: Array | float) -> Array:
+        """Differences of scores for the user."""
+        return np.asarray(internal) / self.spread
+
     def internal_scores(self, scores: Array | float) -> Array:
         """Scores for the model: undoes `scores`."""
         return np.asarray(self.centre + self.spread * scores)

@@ -83,6 +83,23 @@ class CurveUncertainty:
             found.append(variance + self.unit_variance * (away * spread) ** 2)
         return np.stack(found, axis=1)
 
+    def score_variances(
+        self,
+        problem: CorrelatedStageProblem,
+        posterior: Posterior,
+        centre: float,
+        spread: float,
+    ) -> Array:
+        """Variance that the curves add to the score of every visit, (n_visits,), as above."""
+        by_speed, by_shift = sensitivities(problem, posterior)
+        timeline = problem.timeline
+        of_visit = timeline.subject_of_visit
+        away = (timeline.scores(*posterior.mean()) - centre) / spread
+        moves = timeline.times[:, None] * by_speed[of_visit] + by_shift[of_visit] - self.centre
+        moves -= np.outer(away, self.spread)
+        variance = np.einsum("ip,pq,iq->i", moves, self.covariance, moves)
+        return np.asarray(variance + self.unit_variance * (away * spread) ** 2)
+
     def onset_variances(self, curves: Curves, scores: Array, centre: float, spread: float) -> Array:
         """Variance of when each cluster is half-way in the user's score, in internal units.
 

@@ -232,6 +232,17 @@ class Posterior:
         quantities = (speeds, speeds * origin + self.shifts, speeds * first + self.shifts)
         return np.stack([self._spread(quantity) for quantity in quantities], axis=1)
 
+    def score_errors(self, timeline: Timeline) -> Array:
+        """Spread of the score of every visit, (n_visits,), in internal units."""
+        of_visit = timeline.subject_of_visit
+        mean, square = np.zeros(len(of_visit)), np.zeros(len(of_visit))
+        expected = timeline.scores(*self.mean())
+        for speeds, shifts, weights in zip(self.speeds, self.shifts, self.weights, strict=True):
+            away = timeline.scores(speeds, shifts) - expected
+            mean += weights[of_visit] * away
+            square += weights[of_visit] * away**2
+        return np.sqrt(np.maximum(square - mean**2, 0.0))
+
     def _spread(self, quantity: Array) -> Array:
         away = quantity - (self.weights * quantity).sum(axis=0)
         return np.sqrt((self.weights * away**2).sum(axis=0))

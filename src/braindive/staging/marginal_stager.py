@@ -199,6 +199,14 @@ class MarginalStager:
         )
         return np.hypot(own, np.sqrt(curves))
 
+    def score_errors(self, placed: MarginalStages) -> Array:
+        """Standard errors of the scores of all visits, (n_visits,), in internal units."""
+        own = placed.posterior.score_errors(placed.timeline)
+        curves = self.curve_uncertainty.score_variances(
+            placed.problem, placed.posterior, self.centre, self.spread
+        )
+        return np.hypot(own, np.sqrt(curves))
+
     def is_outside(self, placed: MarginalStages, errors: Array) -> BoolArray:
         """Where a stage should not be relied upon.
 

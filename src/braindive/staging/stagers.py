@@ -47,6 +47,9 @@ class Stager(Protocol):
     def errors(self, placed: Any) -> Array:
         """Standard errors of speed, shift at time 0 and first score, (n_subjects, 3)."""
 
+    def score_errors(self, placed: Any) -> Array:
+        """Standard errors of the scores of all visits, (n_visits,)."""
+
     def is_outside(self, placed: Any, errors: Array) -> BoolArray:
         """Where a stage should not be relied upon, (n_subjects,)."""
 
@@ -109,6 +112,15 @@ class PublishedStager:
             found.append(np.sqrt(np.einsum("ia,iab,ib->i", lever, covariance, lever)))
         return np.stack(found, axis=1)
 
+    def score_errors(self, placed: PublishedStages) -> Array:
+        """The same for the scores of all visits, (n_visits,)."""
+        timeline, speeds = placed.timeline, placed.speeds
+        of_visit = timeline.subject_of_visit
+        _, curvature = placed.problem.gradient(speeds, placed.shifts)
+        lever = np.stack([timeline.times * speeds[of_visit], np.ones(len(of_visit))], axis=1)
+        covariance = np.linalg.inv(curvature)[of_visit]
+        return np.sqrt(np.einsum("ia,iab,ib->i", lever, covariance, lever))
+
     def is_outside(self, placed: PublishedStages, errors: Array) -> BoolArray:
         """Beyond the training scores, or where curves are too flat to tell."""
         scores = placed.timeline.scores(placed.speeds, placed.shifts)[placed.timeline.starts]
@@ -131,6 +143,10 @@ class TimeStager:
     def errors(self, placed: Stages) -> Array:
         """None: nothing is estimated."""
         return np.zeros((placed.timeline.n_subjects, 3))
+
+    def score_errors(self, placed: Stages) -> Array:
+        """None: nothing is estimated."""
+        return np.zeros(len(placed.timeline.times))
 
     def is_outside(self, placed: Stages, errors: Array) -> BoolArray:
         """Nowhere."""
