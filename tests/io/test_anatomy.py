@@ -1,18 +1,20 @@
 """Names of places: from installed packages, at every vertex, in words."""
 
+import nibabel as nib
 import numpy as np
 import pytest
 
 import braindive as bd
-from braindive.io import anatomy
+from braindive.io import anatomy, installed_atlases
 from braindive.io.anatomy import (
     count_regions,
     explain_missing,
     find_anatomy,
+    paint_regions,
     region_names,
     voxel_positions,
 )
-from braindive.io.atlas_names import DESIKAN_KILLIANY, read_region_name
+from braindive.io.atlas_names import DESIKAN_KILLIANY, DESTRIEUX, read_region_name
 from braindive.space import Hemisphere, Surface
 from braindive.space.fsaverage import fsaverage5, fsaverage5_mesh, nearest_on_fsaverage5
 
@@ -86,14 +88,14 @@ def test_a_mesh_of_another_family_has_no_names_and_the_reason_is_told():
 
 def test_without_the_package_there_are_no_names_and_the_reason_is_told(monkeypatch):
     monkeypatch.delenv("FREESURFER_HOME", raising=False)
-    monkeypatch.setattr(anatomy, "find_spec", lambda name: None)
-    anatomy.read_fsaverage5_atlas.cache_clear()
+    monkeypatch.setattr(installed_atlases, "find_spec", lambda name: None)
+    installed_atlases.read_fsaverage5_atlas.cache_clear()
     try:
         space = bd.load_space("fsaverage5")
         assert region_names(space) is None
         assert 'pip install "braindive[anatomy]"' in explain_missing(space)
     finally:
-        anatomy.read_fsaverage5_atlas.cache_clear()
+        installed_atlases.read_fsaverage5_atlas.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -152,3 +154,75 @@ def test_shares_of_a_cluster_count_what_lies_in_no_region():
 def test_names_of_columns_are_understood(written, side, atlas, words):
     found = read_region_name(written)
     assert (found.side, found.atlas, found.words) == (side, atlas, words)
+
+
+def test_destrieux_regions_lie_where_anatomy_has_them():
+    names = np.array(region_names(bd.load_space("fsaverage5"), "destrieux"))
+    points = np.concatenate([fsaverage5_mesh("pial", side)[0] for side in ("left", "right")])
+    wall = np.array(region_names(bd.load_space("fsaverage5"))) == ""
+    np.testing.assert_array_equal(names == "", wall)
+    for side in ("left", "right"):
+        found = {
+            word: points[names == f"{side} {word}"].mean(axis=0)
+            for word in (
+                "precentral gyrus",
+                "central sulcus",
+                "postcentral gyrus",
+                "occipital pole",
+            )
+        }
+        order = ["precentral gyrus", "central sulcus", "postcentral gyrus", "occipital pole"]
+        front_to_back = [found[word][1] for word in order]
+        assert front_to_back == sorted(front_to_back, reverse=True)
+        present = {name.removeprefix(f"{side} ") for name in names if name.startswith(side)}
+        # One of them has a handful of voxels.
+        assert len(set(DESTRIEUX.values()) - present) <= 1
+
+
+@pytest.mark.parametrize(("side", "first"), [("left", 1001), ("right", 2001)])
+def test_regions_found_by_the_nearest_voxel_agree_with_those_known_at_the_vertices(side, first):
+    known, labels, _ = installed_atlases.read_fsaverage5_atlas("desikan-killiany", side)
+    keys, found = installed_atlases.nearest_voxels(
+        "desikan_killiany", side, range(first, first + 36)
+    )
+    cortex = np.array(known)[labels] != "unknown"
+    assert np.mean(np.array(known)[labels][cortex] == np.array(keys)[found][cortex]) > 0.9
+
+
+def test_regions_are_painted_where_their_vertices_are():
+    space = bd.Regions(
+        "mixed", ("rh_insula_thickness", "Left-Hippocampus", "lh_insula_thickness", "cuneus")
+    )
+    painting = paint_regions(space)
+    names = np.array(region_names(bd.load_space("fsaverage5")))
+    painted = painting.paint([[1.0, 2.0, 3.0, 4.0]])[0]
+    expected = np.select(
+        [names == "right insula", names == "left insula", np.char.endswith(names, " cuneus")],
+        [1.0, 3.0, 4.0],
+        np.nan,
+    )
+    np.testing.assert_array_equal(painted, expected)
+    assert painting.left_out == ("left hippocampus",)
+
+
+def test_regions_of_no_atlas_are_not_painted():
+    assert paint_regions(bd.Regions("own", ("here", "there"))) is None
+
+
+def test_freesurfers_own_annotations_come_first(tmp_path, monkeypatch):
+    label = tmp_path / "subjects" / "fsaverage5" / "label"
+    label.mkdir(parents=True)
+    numbers = np.full(10242, -1)
+    numbers[:3] = [0, 1, 1]
+    colours = np.array([[25, 5, 25, 0, 0], [10, 20, 30, 0, 1]])
+    nib.freesurfer.write_annot(
+        label / "lh.aparc.a2009s.annot", numbers, colours, ["Unknown", "S_central"], fill_ctab=True
+    )
+    monkeypatch.setenv("FREESURFER_HOME", str(tmp_path))
+    installed_atlases.read_fsaverage5_atlas.cache_clear()
+    try:
+        found = find_anatomy(bd.load_space("fsaverage5-left"), "destrieux")
+        assert found.source == "FreeSurfer"
+        assert found.of_vertices()[:4] == ["", "left central sulcus", "left central sulcus", ""]
+    finally:
+        installed_atlases.read_fsaverage5_atlas.cache_clear()

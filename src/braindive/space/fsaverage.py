@@ -35,12 +35,13 @@ FAMILY = {
 }
 N_FSAVERAGE5 = 10_242
 
-Shape = Literal["sphere", "pial", "inflated"]
+Shape = Literal["sphere", "white", "pial", "inflated"]
 Measure = Literal["thickness", "sulcal depth"]
 
 # What nilearn calls its files.
 _FILES = {
     "sphere": "sphere",
+    "white": "white",
     "pial": "pial",
     "inflated": "infl",
     "thickness": "thick",
