@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-__all__ = ["NamedClusters", "display_names"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ClusterFrame", "NamedClusters", "cluster_frame", "display_names"]
+
+ClusterFrame: TypeAlias = "pd.DataFrame"
+"""Table with a row for each cluster; floors that see arrays only need no more of it."""
 
 
 class NamedClusters(Protocol):
@@ -56,3 +63,24 @@ def display_names(model: NamedClusters, word: str = "cluster") -> list[str]:
         f"region {name}" if isinstance(name, (int, np.integer)) else str(name)
         for name in model.cluster_names_
     ]
+
+
+def cluster_frame(columns: Mapping[str, Any]) -> ClusterFrame:
+    """Table with a row for each cluster, numbered from 1.
+
+    Parameters
+    ----------
+    columns : mapping of str to (n_clusters,)
+        What there is to say of each cluster, from the earliest to the latest.
+
+    Examples
+    --------
+    >>> from braindive.cluster_names import cluster_frame
+    >>> cluster_frame({"midpoint": [0.0, 4.5]}).loc[2, "midpoint"]
+    np.float64(4.5)
+    """
+    import pandas as pd
+
+    table = pd.DataFrame(dict(columns))
+    table.index = pd.RangeIndex(1, len(table) + 1, name="cluster")
+    return table

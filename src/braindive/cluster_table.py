@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from braindive.arrays import Array
+from braindive.cluster_names import cluster_frame
 from braindive.dive.curves import Curves
 from braindive.results import Internal
 from braindive.staging.marginal_stager import MarginalStager
@@ -67,4 +68,4 @@ def cluster_table(
         "early_plateau_reached": reached[:, 0],
         "late_plateau_reached": reached[:, 1],
     }
-    return pd.DataFrame(columns, index=pd.RangeIndex(1, len(curves) + 1, name="cluster"))
+    return cluster_frame(columns)

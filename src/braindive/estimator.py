@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -35,30 +35,20 @@ from braindive.dive.timeline import Timeline
 from braindive.errors import BraindiveWarning, CohortError, NotFittedError, ParameterError
 from braindive.fit_warnings import warnings_of
 from braindive.io.models import package_versions, write_model
+from braindive.notebook import model_page
 from braindive.prediction.course import Course
 from braindive.prediction.learning import learn_personal
 from braindive.prediction.personal import PersonalModel
+from braindive.progress import Progress, on_standard_error
 from braindive.results import Internal, Results, put_in_order
 from braindive.scale import Scale
+from braindive.score_names import explain_score
 from braindive.staging.marginal_fit import groups_of
 from braindive.staging.marginal_stager import MarginalStager
 from braindive.staging.stagers import PublishedStager, Stager, Stages, TimeStager
 from braindive.values.backends import open_products
 from braindive.values.protocol import Products, Unit
 from braindive.values.walking import one_thread_per_product
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What a callback is told after each iteration."""
-
-    iteration: int
-    objective: float
-    change: float
-    start: int
-    n_starts: int
-    state: State
-    checkpoint: Checkpoint
 
 
 class DIVE(BaseEstimator):  # type: ignore[misc]
@@ -126,6 +116,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         Threads; all cores by default. Does not change the result.
     memory : str or int, optional
         Memory that the fit may take on top of a cohort that lies on disk, such as "2GB".
+    verbose : bool, default False
+        Whether to show how a fit is going, on the standard error or in a notebook.
     random_state : int, RandomState or None
         Seed of the starts.
 
@@ -217,6 +209,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         personal: bool = True,
         n_jobs: int | None = None,
         memory: str | int | None = None,
+        verbose: bool = False,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -237,6 +230,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self.personal = personal
         self.n_jobs = n_jobs
         self.memory = memory
+        self.verbose = verbose
         self.random_state = random_state
 
     def fit(
@@ -278,20 +272,16 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         controls = None if cohort.controls is None else cohort.controls[cohort.canonical_order]
 
         def report(state: State, monitor: Monitor, start: int, checkpoint: Checkpoint) -> None:
-            if callback is not None:
-                callback(
-                    Progress(
-                        monitor.n_iter,
-                        monitor.objectives[-1],
-                        monitor.changes[-1],
-                        start,
-                        len(checkpoint),
-                        state,
-                        checkpoint,
-                    )
-                )
+            last = monitor.objectives[-1], monitor.changes[-1]
+            step = Progress(monitor.n_iter, *last, start, len(checkpoint), state, checkpoint)
+            for tell in (callback, show):
+                if tell is not None:
+                    tell(step)
 
-        with one_thread_per_product(self.n_jobs):
+        with (
+            on_standard_error(self.verbose, self.tol, self.max_iter) as show,
+            one_thread_per_product(self.n_jobs),
+        ):
             measurements = self._open(cohort, client)
             check_variation(measurements)
             outcome = fit_best(
@@ -676,6 +666,15 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         (2, 2)
         """
         return curve_errors(self.internal_, self._marginal, np.asarray(scores, dtype=float))
+
+    def _repr_html_(self) -> str:
+        """Show a fitted model as its table of clusters, in a notebook."""
+        if not hasattr(self, "_internal"):
+            return str(self._html_repr())
+        return model_page(repr(self), self.summary(), explain_score(self), self.warnings_)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def stager(self) -> Stager:
         """Who places subjects, in internal units: the marginal model, or as published."""

@@ -14,13 +14,12 @@ import typer
 import braindive as bd
 from braindive.cli.console import end_interrupted, messages, output, print_json, say
 from braindive.cli.inputs import check_output_file, check_output_folder, open_cohort
-from braindive.cli.progress import fit_progress
 from braindive.cli.settings import FitSettings, merge, read_settings, write_settings
 from braindive.cli.study import SpaceOption
+from braindive.progress import Progress, fit_progress
 
 if TYPE_CHECKING:  # what `braindive --help` need not wait for
     from braindive.dive.starts import Checkpoint
-    from braindive.estimator import Progress
 
 # Seconds that a scheduler has to answer, those of a cluster under load included: a choice.
 _PATIENCE = 5.0

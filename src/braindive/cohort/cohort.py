@@ -27,6 +27,7 @@ from braindive.cohort.checks import (
     sorted_ids,
 )
 from braindive.errors import CohortError, ParameterError
+from braindive.notebook import cohort_page
 from braindive.space import Space
 from braindive.values.storage import Stored
 
@@ -280,6 +281,23 @@ class Cohort:
         elif self._graph is not None:
             text += f", {self._graph.nnz // 2:,} edges"
         return text + ")"
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook what the cohort holds."""
+        visits = np.bincount(self.subject_index)
+        facts = {
+            "visits of a subject": f"{visits.min()} to {visits.max()}, on average "
+            f"{visits.mean():.1f}",
+            "times": f"{self.times.min():.4g} to {self.times.max():.4g} years",
+            "controls": "not known"
+            if self.controls is None
+            else f"{int(self.controls.sum()):,} of {self.n_visits:,} visits",
+            "neighbours": "not known"
+            if self.graph is None
+            else f"{self.graph.nnz // 2:,} pairs of vertices",
+            "columns of the table": ", ".join(map(str, self.table.columns)) or "none",
+        }
+        return cohort_page(repr(self), facts)
 
 
 def check_cohort(cohort: Any) -> Cohort:

@@ -136,7 +136,7 @@ def fit_fingerprint(cohort: Cohort, parameters: dict[str, Any]) -> str:
         # Of a model to start from, what the fit begins from.
         key: getattr(value, "responsibilities_", value)
         for key, value in parameters.items()
-        if key not in ("n_jobs", "memory")
+        if key not in ("n_jobs", "memory", "verbose")
     }
     facts = {
         "parameters": same_result,

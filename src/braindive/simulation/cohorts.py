@@ -52,6 +52,12 @@ class Truth:
     vertices: Trajectories
     mislabelled: BoolArray
 
+    def __repr__(self) -> str:
+        return (
+            f"Truth({len(self.trajectories)} clusters of {len(self.labels):,} vertices, "
+            f"{len(self.speeds):,} subjects, {len(self.scores):,} visits)"
+        )
+
 
 @dataclass(frozen=True)
 class Simulation:

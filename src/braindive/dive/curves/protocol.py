@@ -10,6 +10,7 @@ from typing import Protocol, Self, TypeVar
 import numpy as np
 
 from braindive.arrays import Array, BoolArray, IntArray
+from braindive.cluster_names import ClusterFrame, cluster_frame
 from braindive.dive.priors import Normal
 
 # Points at which the onset of a curve that has no formula for it is looked for: a thousandth of
@@ -46,6 +47,19 @@ class Curves(ABC):
     def to_array(self) -> Array:
         """Return an array of shape (n_clusters, n_parameters)."""
         return np.stack([getattr(self, name) for name in self.names()], axis=1)
+
+    def to_frame(self) -> ClusterFrame:
+        """Return a table with a row for each cluster, numbered from 1, and its parameters.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from braindive import Trajectories
+        >>> curves = Trajectories(*np.array([[-1.0, -2.0], [0.4, 0.4], [0.0, 3.0], [0.0, 0.0]]))
+        >>> curves.to_frame()["midpoint"].to_dict()
+        {1: 0.0, 2: 3.0}
+        """
+        return cluster_frame({name: getattr(self, name) for name in self.names()})
 
     def __len__(self) -> int:
         return len(getattr(self, self.names()[0]))
