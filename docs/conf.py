@@ -29,6 +29,8 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": "/plot_",
+    # In the order of their numbers, from the first fit on.
+    "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "write_computation_times": False,
     "remove_config_comments": True,
