@@ -94,7 +94,7 @@ def pages(folder):
 def test_a_run_that_was_killed_and_interrupted_goes_on_to_the_same_pages(undisturbed, tmp_path):
     written = finished(undisturbed)
     names = [path.name for path in sorted(written, key=written.get)]
-    assert len(names) == 10
+    assert len(names) == 6
 
     with unreachable(tmp_path, names[2:]):
         code, _ = stop(tmp_path, 1, signal.SIGKILL, at_least=2)
@@ -105,23 +105,23 @@ def test_a_run_that_was_killed_and_interrupted_goes_on_to_the_same_pages(undistu
     for path in after_kill:
         assert json.loads(path.read_text())["rows"]
 
-    with unreachable(tmp_path, names[5:]):
-        code, messages = stop(tmp_path, 2, signal.SIGINT, at_least=5)
+    with unreachable(tmp_path, names[4:]):
+        code, messages = stop(tmp_path, 2, signal.SIGINT, at_least=4)
     assert code == 1
     assert messages == "Interrupted. The same command goes on from here.\n"
     after_interrupt = finished(tmp_path)
-    assert {path.name for path in after_interrupt} == set(names[:5])
+    assert {path.name for path in after_interrupt} == set(names[:4])
     assert after_kill.items() <= after_interrupt.items()
 
     messages = run(tmp_path)
-    (found,) = re.findall(r"group_test 10/10 \((\d+) found in the cache\)", messages)
-    assert int(found) == 5
+    (found,) = re.findall(r"group_test 6/6 \((\d+) found in the cache\)", messages)
+    assert int(found) == 4
     assert after_interrupt.items() <= finished(tmp_path).items()
     assert pages(tmp_path) == pages(undisturbed)
-    assert len(list((tmp_path / "cache").iterdir())) == 10
+    assert len(list((tmp_path / "cache").iterdir())) == 6
 
 
 def test_a_finished_run_computes_nothing_again(undisturbed):
     before = finished(undisturbed)
-    assert "10/10 (10 found in the cache)" in run(undisturbed)
+    assert "6/6 (6 found in the cache)" in run(undisturbed)
     assert finished(undisturbed) == before
