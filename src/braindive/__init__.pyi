@@ -29,12 +29,14 @@ from braindive.evaluation.overlap import cluster_overlap, fold_overlap
 from braindive.evaluation.rivals import MeanMap
 from braindive.evaluation.selection import recommend_n_clusters, select_n_clusters
 from braindive.evaluation.summary import summarise_comparison
+from braindive.io.anatomy import region_names
 from braindive.io.atlas import read_atlas
 from braindive.io.export import write_cohort
 from braindive.io.freesurfer import read_freesurfer_table
 from braindive.io.maps import write_maps
 from braindive.io.packed import open_packed, pack_cohort
 from braindive.io.reading import read_cohort
+from braindive.io.region_tables import read_region_tables
 from braindive.io.spaces import load_space
 from braindive.loading import load_model
 from braindive.plotting.brains import plot_clusters, plot_midpoints, plot_pathology
@@ -105,7 +107,9 @@ __all__ = [
     "read_atlas",
     "read_cohort",
     "read_freesurfer_table",
+    "read_region_tables",
     "recommend_n_clusters",
+    "region_names",
     "roi_model",
     "select_n_clusters",
     "simulate_cohort",

@@ -138,7 +138,7 @@ def test_shares_of_a_cluster_count_what_lies_in_no_region():
     [
         ("lh_bankssts_thickness", "left", "desikan-killiany",
          "left banks of the superior temporal sulcus"),
-        ("rh.G&S_frontomargin", "right", "", "rh.G&S_frontomargin"),
+        ("rh.G&S_frontomargin", "right", "destrieux", "right frontomarginal gyrus and sulcus"),
         ("rh_G_and_S_cingul-Mid-Ant_volume", "right", "destrieux",
          "right middle anterior cingulate gyrus and sulcus"),
         ("Left-Thalamus-Proper", "left", "segmentation", "left thalamus"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import warnings
 from collections.abc import Iterator
@@ -52,6 +53,27 @@ def orderly_termination() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, usual)
+
+
+class _Teller(logging.Handler):
+    """Says what a function noted."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(f"Note: {record.getMessage()}")
+
+
+@contextmanager
+def readable_notes() -> Iterator[None]:
+    """Say how files were understood where they left something open."""
+    log, teller = logging.getLogger("braindive"), _Teller(logging.INFO)
+    usual = log.level
+    log.addHandler(teller)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(teller)
+        log.setLevel(usual)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import braindive as bd
 from braindive.cli.console import end_interrupted, messages, output, print_json, say
 from braindive.cli.inputs import check_output_file, check_output_folder, open_cohort
 from braindive.cli.settings import FitSettings, merge, read_settings, write_settings
-from braindive.cli.study import SpaceOption
+from braindive.cli.study import RegionsOption, SpaceOption
 from braindive.progress import Progress, fit_progress
 
 if TYPE_CHECKING:  # what `braindive --help` need not wait for
@@ -40,6 +40,7 @@ def fit(
         ),
     ] = 3,
     space: SpaceOption = None,
+    regions: RegionsOption = None,
     maps: Annotated[Path | None, typer.Option(help="Folder to write maps into as well.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Summary for machines.")] = False,
     settings: Annotated[
@@ -159,6 +160,8 @@ def fit(
 
     Example: braindive fit study.zarr --atlas lh.annot --atlas rh.annot -o regions.dive
 
+    Example: braindive fit visits.tsv --regions lh.thickness.tsv --regions rh.thickness.tsv -k 3
+
     Example: braindive fit --settings fit.dive.json -o again.dive
     """
     from braindive.checks import check_memory
@@ -170,7 +173,7 @@ def fit(
     if maps is not None:
         check_output_folder(maps)
     model = chosen.model().set_params(memory=memory)
-    opened = open_cohort(Path(chosen.cohort), chosen.space)
+    opened = open_cohort(Path(chosen.cohort), chosen.space, chosen.regions)
     model.set_params(**chosen.given_clusters(opened))
     fingerprint = fit_fingerprint(opened, model.get_params(deep=False))
     kept = path.with_name(f"{path.name}.checkpoint")

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import braindive as bd
-from braindive.cli.console import messages
+from braindive.cli.console import messages, readable_notes
 from braindive.cli.progress import count_progress
 
 
-def open_cohort(path: Path, space: str | bd.Space | None = None) -> bd.Cohort:
-    """Open a packed cohort, or read the scans of a table."""
+def open_cohort(
+    path: Path, space: str | bd.Space | None = None, regions: Sequence[Path | str] = ()
+) -> bd.Cohort:
+    """Open a packed cohort, or read the scans of a table, or regions that lie beside it."""
     if path.is_dir():
+        if regions:
+            raise bd.ParameterError(
+                f"--regions belongs to a table of visits; {path} is packed, and holds its values."
+            )
         return bd.open_packed(path)
     if not path.exists():
         raise bd.ParameterError(f"there is no cohort {path}: give a cohort.tsv or a packed cohort.")
-    with count_progress(messages) as progress:
-        return bd.read_cohort(path, space=space, progress=progress)
+    with readable_notes(), count_progress(messages) as progress:
+        table = bd.read_region_tables(regions, path) if regions else path
+        return bd.read_cohort(table, space=space, progress=progress)
 
 
 def open_cohort_for(model: bd.DIVE, path: Path) -> bd.Cohort:

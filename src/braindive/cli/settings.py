@@ -16,7 +16,7 @@ import braindive as bd
 from braindive.io.archive import replace_file
 
 _PATHS = ("cohort", "output")
-_LISTS_OF_PATHS = ("start", "atlas")
+_LISTS_OF_PATHS = ("start", "atlas", "regions")
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class FitSettings:
         Paths.
     start, atlas : tuple of str
         Files of the clusters to begin from, and of fixed ones.
+    regions : tuple of str
+        FreeSurfer's tables of regions beside the table of visits.
     priors : dict, optional
         As `parse_priors` takes them; only a settings file has them.
     space, clusters, spatial, ... : as the options of the command
@@ -54,6 +56,7 @@ class FitSettings:
     people: str = "differ"
     scale: str = "years"
     priors: dict[str, Any] | None = None
+    regions: tuple[str, ...] = ()
 
     def model(self) -> bd.DIVE:
         """Return the model to fit, but for the clusters that `given_clusters` reads."""

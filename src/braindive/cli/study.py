@@ -10,12 +10,23 @@ import pandas as pd
 import typer
 
 import braindive as bd
-from braindive.cli.console import messages, output, print_json, say
+from braindive.cli.console import messages, output, print_json, readable_notes, say
 from braindive.cli.inputs import check_output_folder, open_cohort
 from braindive.cli.progress import count_progress
 
 SpaceOption = Annotated[
     str | None, typer.Option(help="fsaverage5, a folder or file of a surface, or a mask.")
+]
+
+RegionsOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--regions",
+        help="Table of aparcstats2table or asegstats2table for the visits; again for each further "
+        "one, such as the right hemisphere's.",
+        metavar="FILE",
+        show_default=False,
+    ),
 ]
 
 
@@ -76,13 +87,16 @@ def simulate(
 def check(
     cohort: Annotated[Path, typer.Argument(help="cohort.tsv or a packed cohort.")],
     space: SpaceOption = None,
+    regions: RegionsOption = None,
     json: Annotated[bool, typer.Option("--json", help="Output for machines.")] = False,
 ) -> None:
     """Look a cohort over before anyone waits for a fit.
 
     Example: braindive check study/cohort.tsv --space fsaverage5
+
+    Example: braindive check visits.tsv --regions lh.thickness.tsv --regions rh.thickness.tsv
     """
-    opened = open_cohort(cohort, space)
+    opened = open_cohort(cohort, space, regions or ())
     findings = bd.inspect_cohort(opened)
     if json:
         print_json({"cohort": repr(opened), "findings": [asdict(each) for each in findings]})
@@ -101,6 +115,7 @@ def pack(
     table: Annotated[Path, typer.Argument(help="Table with one row per scan.")],
     to: Annotated[Path, typer.Option("--output", "-o", help="Packed cohort to write.")],
     space: SpaceOption = None,
+    regions: RegionsOption = None,
     freesurfer: Annotated[
         Path | None, typer.Option(help="FreeSurfer's SUBJECTS_DIR, whose maps the table lists.")
     ] = None,
@@ -116,10 +131,15 @@ def pack(
     Example: braindive pack study/cohort.tsv --space fsaverage5 -o study.zarr
 
     Example: braindive pack visits.tsv --freesurfer $SUBJECTS_DIR --measure thickness -o study.zarr
+
+    Example: braindive pack visits.tsv --regions lh.tsv --regions rh.tsv -o study.zarr
     """
-    with count_progress(messages) as progress:
+    if regions and freesurfer:
+        raise bd.ParameterError("--regions are tables, and --freesurfer maps; give one of the two.")
+    with readable_notes(), count_progress(messages) as progress:
         if freesurfer is None:
-            bd.pack_cohort(table, to, space=space, n_jobs=jobs, progress=progress)
+            visits = bd.read_region_tables(regions, table) if regions else table
+            bd.pack_cohort(visits, to, space=space, n_jobs=jobs, progress=progress)
         else:
             bd.pack_cohort(
                 bd.read_freesurfer_table(freesurfer, table, measure, fwhm, target),

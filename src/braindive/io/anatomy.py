@@ -10,7 +10,7 @@ import pandas as pd
 
 from braindive.arrays import Array, IntArray
 from braindive.errors import ParameterError
-from braindive.io.atlas_names import READABLE, read_region_name
+from braindive.io.atlas_names import ATLASES, READABLE, read_region_name
 from braindive.io.installed_atlases import (
     read_fsaverage5_atlas,
     read_mni_brain,
@@ -19,7 +19,6 @@ from braindive.io.installed_atlases import (
 from braindive.space import Regions, Space, Surface, Volume
 from braindive.space.fsaverage import fsaverage5, nearest_on_fsaverage5
 
-ATLASES = {"desikan-killiany": "Desikan-Killiany", "destrieux": "Destrieux"}
 INSTALL = 'install the extra "anatomy": pip install "braindive[anatomy]"'
 
 # Voxels of the atlas leave out much of the white matter and the edge of the cortex; a voxel takes

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+ATLASES = {"desikan-killiany": "Desikan-Killiany", "destrieux": "Destrieux"}
+
 DESIKAN_KILLIANY = {
     "bankssts": "banks of the superior temporal sulcus",
     "caudalanteriorcingulate": "caudal anterior cingulate",
@@ -173,6 +175,8 @@ class RegionName:
         Name within the atlas, letters and digits only; the whole name where no atlas has it.
     words : str
         For people, with the hemisphere.
+    measure : str
+        What was measured there, such as "thickness"; empty where the name does not say.
 
     Examples
     --------
@@ -185,6 +189,7 @@ class RegionName:
     atlas: str
     key: str
     words: str
+    measure: str = ""
 
 
 # FreeSurfer's tables and ENIGMA's write a measure behind the region, or before it.
@@ -223,16 +228,33 @@ def read_region_name(name: str) -> RegionName:
     >>> read_region_name("my own area").words
     'my own area'
     """
-    bare = _MEASURE.sub("", str(name).strip())
-    found = _SIDE.search(bare)
-    side = ""
-    if found is not None:
-        letter = (found["before"] or found["after"])[0].lower()
-        side = "left" if letter == "l" else "right"
-        bare = _SIDE.sub("", bare, count=1)
-        bare = _MEASURE.sub("", bare)
-    key = simple_name(bare)
-    for atlas, words in READABLE.items():
-        if key in words:
-            return RegionName(side, atlas, key, f"{side} {words[key]}".strip())
-    return RegionName(side, "", simple_name(str(name)), str(name))
+    # FreeSurfer writes the same Destrieux regions G&S_... and G_and_S_..., by its version.
+    whole = str(name).strip().replace("&", "_and_")
+    # The whole name first: the accumbens area is a region, and no area of one.
+    for measure, bare in (("", whole), _take_measure(whole)):
+        side, rest = _take_side(bare)
+        inner = ("", rest) if not side or measure else _take_measure(rest)
+        for kind, text in (("", rest), inner):
+            key = simple_name(text)
+            atlas = next((each for each, words in READABLE.items() if key in words), None)
+            if atlas is not None:
+                words = f"{side} {READABLE[atlas][key]}".strip()
+                return RegionName(side, atlas, key, words, measure or kind)
+    return RegionName(_take_side(whole)[0], "", simple_name(whole), str(name))
+
+
+def _take_side(text: str) -> tuple[str, str]:
+    """Hemisphere that a name begins or ends with, and the rest of the name."""
+    found = _SIDE.search(text)
+    if found is None:
+        return "", text
+    letter = (found["before"] or found["after"])[0].lower()
+    return ("left" if letter == "l" else "right"), _SIDE.sub("", text, count=1)
+
+
+def _take_measure(text: str) -> tuple[str, str]:
+    """Measure that a name begins or ends with, in lower case, and the rest of the name."""
+    found = _MEASURE.search(text)
+    if found is None:
+        return "", text
+    return (found[1] or found[2]).lower(), _MEASURE.sub("", text, count=1)

@@ -96,8 +96,20 @@ def read_freesurfer_table(
     return visits.assign(**found)
 
 
-def _find_run(folder: Path, visit: dict[str, str], row: int, problems: Problems) -> str | None:
-    """Name of the folder of a visit, the longitudinal run first."""
+def visit_names(visit: dict[str, str]) -> list[str]:
+    """Names that FreeSurfer may know a visit by, the likeliest first, each once.
+
+    Parameters
+    ----------
+    visit : dict
+        Row of a table: `participant_id`, perhaps `session_id`, perhaps `fsid`.
+
+    Examples
+    --------
+    >>> from braindive.io.freesurfer import visit_names
+    >>> visit_names({"participant_id": "sub-1", "session_id": "2"})
+    ['sub-1_2', 'sub-1_ses-2']
+    """
     participant, session = visit["participant_id"], visit.get("session_id", "")
     if visit.get("fsid"):
         names = [visit["fsid"]]
@@ -105,8 +117,14 @@ def _find_run(folder: Path, visit: dict[str, str], row: int, problems: Problems)
         names = [f"{participant}_{session}", f"{participant}_ses-{session.removeprefix('ses-')}"]
     else:
         names = [participant]
+    return list(dict.fromkeys(names))
+
+
+def _find_run(folder: Path, visit: dict[str, str], row: int, problems: Problems) -> str | None:
+    """Name of the folder of a visit, the longitudinal run first."""
+    names = visit_names(visit)
     base = next((visit[name] for name in _BASE_COLUMNS if visit.get(name)), None)
-    for name in dict.fromkeys(names):
+    for name in names:
         try:
             path = resolve_inside(name, [folder])
         except (OutsideError, OSError, ValueError):
@@ -124,6 +142,6 @@ def _find_run(folder: Path, visit: dict[str, str], row: int, problems: Problems)
             return None
         if runs or (path.is_dir() and base is None):
             return runs[0] if runs else name
-    wanted = " or ".join(dict.fromkeys(names)) + (f" with base {base}" if base else "")
+    wanted = " or ".join(names) + (f" with base {base}" if base else "")
     problems.add(row, f"the subjects folder has no run {wanted}.")
     return None

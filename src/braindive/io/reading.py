@@ -120,6 +120,7 @@ def plan_cohort(
     loaded = None if space is None else load_space(space)
     problems = Problems("the table")
     study = read_table(table, loaded, values, problems)
+    loaded = study.regions if loaded is None else loaded
     if times is not None:
         require_column(times, study, "times")
     if study.files:
@@ -178,7 +179,9 @@ def read_cohort(
     values : str or sequence of str, optional
         Columns with file names ("path", or "left" and "right") or with measurements (their names,
         or a pattern such as ``"thickness_*"``). By default `path`, or `left` and `right`; or else
-        the regions of the space; or else `vertex_0`, `vertex_1` and so on. Files are FreeSurfer
+        the regions of the space; or else `vertex_0`, `vertex_1` and so on; or else every column
+        with the name of a region of FreeSurfer's, without summaries such as the mean thickness. A
+        table whose measurements have names becomes a cohort of `Regions`. Files are FreeSurfer
         ``.mgh``, ``.mgz`` or morph files, GIFTI, CIFTI or NIfTI; of a file with many maps a column
         `frame` tells which, counted from 0, or else there is one row for each map, in order.
     times : str, optional
@@ -217,7 +220,7 @@ def read_cohort(
     ...     }
     ... )
     >>> bd.read_cohort(table, values=["hippocampus", "precuneus"])
-    Cohort(2 subjects, 3 visits, 2 vertices)
+    Cohort(2 subjects, 3 visits, 2 vertices on regions)
     """
     plan = plan_cohort(table, space, root=root, values=values, times=times, controls=controls)
     measured = np.empty((plan.n_visits, plan.reader.n_vertices), dtype=np.float32)

@@ -18,6 +18,8 @@ from braindive.errors import CohortError
 from braindive.io.bids import MISSING
 from braindive.io.paths import PathLike
 from braindive.io.problems import Problems
+from braindive.io.region_columns import find_region_columns, name_regions
+from braindive.io.region_tables import refuse_bare_table
 from braindive.space import Regions, Space
 
 #: Diagnoses that mean a healthy control, in any case, with spaces, - and _ taken as the same.
@@ -50,6 +52,8 @@ class StudyTable:
         Columns with file names: ("left", "right"), one of them, or ("path",).
     numbers : (n_visits, n_vertices) float32 or None
         Measurements that are in the table itself.
+    regions : Regions or None
+        What these measurements are of, where their columns have names and nobody gave a space.
     """
 
     source: str
@@ -57,6 +61,7 @@ class StudyTable:
     text: pd.DataFrame
     files: tuple[str, ...]
     numbers: Array | None
+    regions: Regions | None = None
 
 
 def read_table(
@@ -75,12 +80,14 @@ def read_table(
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise CohortError(f"{source} has the column {twice[0]!r} more than once.")
+    refuse_bare_table(names, source)
     if "participant_id" not in names:
         raise CohortError(
             f"{source} has no column participant_id{_suggest('participant_id', names)}; its "
             f"columns are {_shorten(names)}."
         )
     files, wide = _value_columns(names, space, values, source)
+    is_regions = space is None and bool(wide) and not all(map(_VERTEX.fullmatch, wide))
     if isinstance(table, pd.DataFrame):
         frame = table.reset_index(drop=True)
         frame.columns = pd.Index(names)
@@ -94,7 +101,10 @@ def read_table(
         if not participant:
             problems.add(row, "the row has no participant.", column="participant_id")
     numbers = _numbers(frame[wide], problems) if wide else None
-    return StudyTable(source, file, text, tuple(files), numbers)
+    regions = None
+    if is_regions and numbers is not None:
+        regions, numbers = name_regions(wide, numbers, None if values else names)
+    return StudyTable(source, file, text, tuple(files), numbers, regions)
 
 
 def find_controls(text: pd.DataFrame, controls: str | None, problems: Problems) -> BoolArray | None:
@@ -217,11 +227,13 @@ def _value_columns(
                 )
             return [], list(space.names)
         wide = [name for name in names if _VERTEX.fullmatch(name)]
+        found = None if wide else find_region_columns(names, source)
+        wide = wide if found is None else list(found.regions)
         if not wide:
             raise CohortError(
-                f"{source} has no column path, left or right with file names, and no measurements "
-                'called vertex_0, vertex_1, ...; name yours with values=, such as "thickness_*". '
-                f"Its columns are {_shorten(names)}."
+                f"{source} has no column path, left or right with file names, no regions with "
+                "FreeSurfer's names, and no measurements called vertex_0, vertex_1, ...; name "
+                f'yours with values=, such as "thickness_*". Its columns are {_shorten(names)}.'
             )
     elif isinstance(values, str):
         if values in ("path", "left", "right"):
