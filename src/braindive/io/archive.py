@@ -10,6 +10,7 @@ import io
 import json
 import math
 import os
+import struct
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -88,6 +89,9 @@ def read_archive(path: Path, kind: str, version: int, decoder: Decoder) -> Any:
         ArithmeticError,
         AttributeError,
         LookupError,
+        MemoryError,
+        OSError,
+        struct.error,
         TypeError,
         UnicodeError,
         ValueError,
@@ -224,8 +228,9 @@ def _read(archive: zipfile.ZipFile, path: Path, kind: str, version: int, decoder
             f"{path} was written by a newer braindive (format {header['version']}; this one reads "
             f"up to {version}); update braindive to read it."
         )
-    expected = [_HEADER, *(_entry(number) for number in range(header["n_arrays"]))]
-    if names != expected:
+    # Counted first: a number in the header may be any.
+    expected = [_HEADER, *(_entry(number) for number in range(len(names) - 1))]
+    if header["n_arrays"] != len(names) - 1 or names != expected:
         raise ModelFileError(f"{path} has missing or unexpected entries.")
     arrays = [_read_array(archive.read(name), name, path) for name in expected[1:]]
     return _decode(header["content"], arrays, decoder)
@@ -264,10 +269,10 @@ def _decode(tree: Any, arrays: list[np.ndarray], decoder: Decoder) -> Any:
         return {key: _decode(item, arrays, decoder) for key, item in body}
     if tag == "table":
         n_rows, columns = body
-        return pd.DataFrame(
-            {name: _decode(column, arrays, decoder) for name, column in columns},
-            index=pd.RangeIndex(n_rows),
-        )
+        parts = {name: _decode(column, arrays, decoder) for name, column in columns}
+        if any(np.shape(part) != (n_rows,) for part in parts.values()):
+            raise ValueError("a table has columns of different lengths")
+        return pd.DataFrame(parts, index=pd.RangeIndex(n_rows))
     if tag == "sparse":
         shape, parts = body
         data, indices, indptr = (_decode(part, arrays, decoder) for part in parts)

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import os
-from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from braindive.cohort import Cohort
 from braindive.dive.starts import Checkpoint
 from braindive.errors import ModelFileError
 from braindive.io.archive import digest, read_archive, write_archive
+from braindive.io.model_checks import check_model
 from braindive.io.registry import put_together, take_apart, to_code_names, to_file_names
 from braindive.values.walking import vertex_blocks
 
 MODEL_FORMAT = 2
 CHECKPOINT_FORMAT = 1
 
-# What a file has beside the attributes that are meant for users.
-_INNER_PARTS = {"_internal", "_placing", "_personal"}
 _PACKAGES = ("braindive", "numpy", "scipy", "scikit-learn")
 
 
@@ -70,8 +66,9 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
     path = Path(path)
     content = read_archive(path, "braindive model", MODEL_FORMAT, put_together)
     try:
-        parameters, found = to_code_names("parameters", content["parameters"]), content["fitted"]
-        wrong = _mismatch(found)
+        parameters, found = content["parameters"], content["fitted"]
+        wrong = check_model(parameters, found)
+        parameters = to_code_names("parameters", parameters)
         found["_internal"] = to_code_names("_internal", found["_internal"])
         fitted = to_code_names("fitted", found)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -113,9 +110,12 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[str, Checkpoint]:
     """
     content = read_archive(Path(path), "braindive checkpoint", CHECKPOINT_FORMAT, put_together)
     try:
-        return content["fingerprint"], content["starts"]
+        mark, starts = content["fingerprint"], content["starts"]
     except (LookupError, TypeError) as error:
         raise ModelFileError(f"{path} lacks a part of the checkpoint: {error}.") from error
+    if not isinstance(mark, str) or not isinstance(starts, (list, tuple)):
+        raise ModelFileError(f"{path} does not hold a usable checkpoint.")
+    return mark, tuple(starts)
 
 
 def fit_fingerprint(cohort: Cohort, parameters: dict[str, Any]) -> str:
@@ -149,32 +149,3 @@ def fit_fingerprint(cohort: Cohort, parameters: dict[str, Any]) -> str:
     }
     values = [digest(block, take_apart) for _, block in vertex_blocks(cohort.stored, cohort.rows)]
     return digest([facts, values], take_apart)
-
-
-def _mismatch(fitted: dict[str, Any]) -> str:
-    """What does not fit together in a model, by its names in the file, or nothing."""
-    for name in fitted.keys() - _INNER_PARTS:
-        if name.startswith("_") or not name.endswith("_"):
-            return f"{name!r} is no attribute of a fitted model"
-    internal = fitted["_internal"]
-    curves, inner = fitted["trajectories_"], internal["parameters"].trajectories
-    n_vertices, n_clusters = fitted["responsibilities_"].shape
-    n_subjects = len(fitted["subjects_"])
-    shapes = {"responsibilities_": (n_vertices, n_clusters), "labels_": (n_vertices,)}
-    shapes["noise_"] = (n_clusters,)
-    shapes["speeds_"] = shapes["shifts_"] = (n_subjects,)
-    for name, shape in shapes.items():
-        if fitted[name].shape != shape:
-            return f"{name} has shape {fitted[name].shape} instead of {shape}"
-    for each in (curves, inner):
-        if any(getattr(each, field.name).shape != (n_clusters,) for field in fields(each)):
-            return f"a trajectory is not there for each of the {n_clusters} clusters"
-    if fitted["n_vertices_"] != n_vertices:
-        return f"it is said to have {fitted['n_vertices_']} vertices but has {n_vertices}"
-    space = fitted["space_"]
-    if space is not None and space.n_vertices != n_vertices:
-        return f"its space has {space.n_vertices} vertices, the model {n_vertices}"
-    numbers = (fitted["responsibilities_"], fitted["noise_"], curves.to_array())
-    if not all(array.dtype.kind == "f" and np.isfinite(array).all() for array in numbers):
-        return "it has values that are not numbers"
-    return ""

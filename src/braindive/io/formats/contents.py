@@ -6,6 +6,7 @@ first axis fastest, which also unfolds surface data that hide in NIfTI as 27307 
 
 from __future__ import annotations
 
+import struct
 import xml.parsers.expat
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,9 +27,15 @@ UNREADABLE = (
     KeyError,
     IndexError,
     TypeError,
+    ArithmeticError,
+    AttributeError,
+    MemoryError,
+    struct.error,
     zlib.error,
     xml.parsers.expat.ExpatError,
     nib.filebasedimages.ImageFileError,
+    nib.spatialimages.HeaderDataError,
+    nib.wrapstruct.WrapStructError,
 )
 # What atlases call vertices outside all regions, in small letters.
 OUTSIDE = {"unknown", "medial_wall", "medial wall", "medialwall", "???", "corpuscallosum"}

@@ -15,7 +15,7 @@ from nibabel import freesurfer
 from braindive.arrays import Array, IntArray
 from braindive.io.formats.base import Format, Writer, always
 from braindive.io.formats.contents import LabelFile, LabelMap, MapFile, ScalarMaps, UnreadableError
-from braindive.io.formats.images import as_grid, image_frames, image_header, image_labels
+from braindive.io.formats.images import as_grid, check_sum, image_frames, image_header, image_labels
 from braindive.io.sides import sides_told
 
 # nibabel has no types for what reads and writes files.
@@ -30,11 +30,16 @@ _OUTSIDE_COLOUR = [25, 25, 25]
 
 
 @contextmanager
-def _open_mgh(path: Path) -> Iterator[Any]:
-    """Open an MGH image, and close the file afterwards, which nibabel leaves open."""
+def _open_mgh(path: Path, to_the_end: bool = False) -> Iterator[Any]:
+    """Open an MGH image, and close the file afterwards, which nibabel leaves open.
+
+    A compressed one is read to the end if its numbers are wanted: its checksum comes last.
+    """
     opener = open if path.name.endswith(".mgh") else gzip.open
     with opener(path, "rb") as stream:
         yield nib.MGHImage.from_stream(stream)
+        if to_the_end and opener is gzip.open:
+            check_sum(stream)
 
 
 def _mgh_header(path: Path) -> MapFile:
@@ -43,12 +48,12 @@ def _mgh_header(path: Path) -> MapFile:
 
 
 def _read_mgh(path: Path, frames: Sequence[int]) -> tuple[Array, None]:
-    with _open_mgh(path) as image:
+    with _open_mgh(path, to_the_end=True) as image:
         return image_frames(image, frames), None
 
 
 def _read_mgh_labels(path: Path) -> LabelFile:
-    with _open_mgh(path) as image:
+    with _open_mgh(path, to_the_end=True) as image:
         return image_labels(image)
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
+import math
 import os
 import re
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,10 @@ _gifti: Any = gifti
 
 # Bytes in which the header and the attributes of the first array are found.
 _HEAD = 2**18
+# Bytes of the largest file: a thousand maps of fsaverage take less.
+_MOST = 2**30
+_ARRAYS = re.compile(rb"<DataArray([^>]*)>(?:.*?<Data>([^<]*)</Data>)?", re.DOTALL)
+_ATTRIBUTES = re.compile(rb"""(\w+)\s*=\s*["']([^"']*)["']""")
 _STRUCTURE = "AnatomicalStructurePrimary"
 _STRUCTURES = {"left": "CortexLeft", "right": "CortexRight"}
 
@@ -49,15 +56,45 @@ def _gifti_header(path: Path) -> MapFile:
     return MapFile(path, shape, int(count[1]), sides_told(path, side))
 
 
+def _load(path: Path) -> Any:
+    """Open a file whose numbers are in itself, and no more of them than it declares.
+
+    Numbers in another file could come from anywhere, and nobody would have recorded them.
+    """
+    opener = gzip.open if path.name.endswith(".gz") else open
+    with opener(path, "rb") as stream:
+        content = stream.read(_MOST + 1)
+    if len(content) > _MOST:
+        raise UnreadableError("the file is larger than any GIFTI file of a brain")
+    for attributes, data in _ARRAYS.findall(content):
+        told = dict(_ATTRIBUTES.findall(attributes))
+        if told.get(b"ExternalFileName", b"").strip() or b"External" in told.get(b"Encoding", b""):
+            name = told.get(b"ExternalFileName", b"").decode(errors="replace")
+            raise UnreadableError(
+                f"its numbers are in another file ({name}); convert it to one that holds them"
+            )
+        if told.get(b"Encoding") == b"GZipBase64Binary":
+            lengths = [
+                int(n) for name, n in told.items() if name.startswith(b"Dim") and n.isdigit()
+            ]
+            # Dimensionality counts in too, and so do the bytes of the widest type.
+            most = 8 * math.prod(max(length, 1) for length in lengths)
+            decoder = zlib.decompressobj()
+            decoder.decompress(base64.b64decode(data), min(most, _MOST) + 1)
+            if decoder.unconsumed_tail:
+                raise UnreadableError("it holds more numbers than it declares")
+    return _gifti.GiftiImage.from_bytes(content)
+
+
 def _read_gifti(path: Path, frames: Sequence[int]) -> tuple[Array, None]:
-    arrays = _nib.load(path).darrays
+    arrays = _load(path).darrays
     rows = [np.ravel(arrays[frame].data) for frame in frames]
     return np.stack(rows).astype(np.float32, copy=False), None
 
 
 def _gifti_side(path: Path) -> Side | None:
     """Hemisphere in the metadata of the file or of its arrays."""
-    image = _nib.load(path)
+    image = _load(path)
     for holder in (image, *image.darrays):
         structure = dict(holder.meta or {}).get(_STRUCTURE, "").lower()
         if "left" in structure or "right" in structure:
@@ -66,17 +103,17 @@ def _gifti_side(path: Path) -> Side | None:
 
 
 def _read_gifti_labels(path: Path) -> LabelFile:
-    image = _nib.load(path)
+    image = _load(path)
     names = image.labeltable.get_labels_as_dict()
     return LabelFile(np.asarray(image.darrays[0].data), names)
 
 
 def _read_gifti_mask(path: Path) -> LabelFile:
-    return LabelFile(np.asarray(_nib.load(path).darrays[0].data))
+    return LabelFile(np.asarray(_load(path).darrays[0].data))
 
 
 def _read_gifti_mesh(path: Path) -> tuple[Array, IntArray]:
-    points, triangles = _nib.load(path).agg_data(("pointset", "triangle"))
+    points, triangles = _load(path).agg_data(("pointset", "triangle"))
     if not isinstance(points, np.ndarray) or not isinstance(triangles, np.ndarray):
         raise ValueError("it has no points and triangles")
     return points, triangles

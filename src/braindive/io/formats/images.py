@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,27 +18,48 @@ from braindive.space import Volume
 
 # Room for the tags that FreeSurfer writes after the numbers of an MGH file.
 _FOOTER = 2**20
+# Measurements shrink to a half at best, and masks of a whole brain to a hundredth. What claims to
+# be larger than this many bytes and shrank further is a file made to fill memory.
+_LARGE = 2**28
+_SHRINKS = 200
 
 
 def check_complete(path: Path, image: Any) -> None:
     """Compare the size of the file with what its header promises, without reading it."""
     proxy = image.dataobj
-    expected = proxy.offset + int(np.prod(proxy.shape)) * np.dtype(proxy.dtype).itemsize
+    shape = tuple(int(length) for length in proxy.shape)  # the header's own integers overflow
+    if min(shape, default=0) < 0:
+        raise UnreadableError(f"the header is damaged: it claims a shape of {shape}")
+    expected = int(proxy.offset) + math.prod(shape) * np.dtype(proxy.dtype).itemsize
     if not path.name.endswith(("gz", ".mgz")):
         if path.stat().st_size < expected:
             raise UnreadableError(
                 f"the file is truncated: it has {path.stat().st_size} of {expected} bytes"
             )
         return
+    if expected > _LARGE and expected > _SHRINKS * path.stat().st_size:
+        raise UnreadableError(
+            f"the header claims {expected / 1e9:.1f} GB, which a compressed file of "
+            f"{path.stat().st_size:,} bytes does not hold"
+        )
     with open(path, "rb") as stream:
         stream.seek(-4, os.SEEK_END)
         # The last four bytes of a whole .gz are its size before compression.
         size = int.from_bytes(stream.read(), "little")
     if expected % 2**32 <= size <= expected % 2**32 + _FOOTER:
         return
+    found = 0
     with gzip.open(path) as stream:  # several members, or truncated: reading tells
-        while stream.read(2**22):
-            pass
+        while found <= expected + _FOOTER and (piece := stream.read(2**22)):
+            found += len(piece)
+    if not expected <= found <= expected + _FOOTER:
+        raise UnreadableError(f"the file holds {found} bytes or more, and not {expected}")
+
+
+def check_sum(stream: Any) -> None:
+    """Read a compressed stream to its end, where its checksum is: nibabel stops at the numbers."""
+    while stream.read(2**22):
+        pass
 
 
 def image_header(path: Path, image: Any) -> MapFile:

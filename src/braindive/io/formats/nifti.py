@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from braindive.arrays import Array
 from braindive.errors import ParameterError
 from braindive.io.formats.base import Format, Writer, always
 from braindive.io.formats.contents import LabelFile, LabelMap, MapFile, ScalarMaps
-from braindive.io.formats.images import as_grid, image_frames, image_header, image_labels
+from braindive.io.formats.images import as_grid, check_sum, image_frames, image_header, image_labels
 from braindive.space import Volume
 
 # nibabel has no types for what makes images.
@@ -28,6 +29,9 @@ def _nifti_header(path: Path) -> MapFile:
 
 
 def _read_nifti(path: Path, frames: Sequence[int]) -> tuple[Array, None]:
+    if path.name.endswith(".gz"):
+        with gzip.open(path) as stream:
+            check_sum(stream)
     return image_frames(_nib.load(path), frames), None
 
 
