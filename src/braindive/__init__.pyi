@@ -23,6 +23,7 @@ from braindive.evaluation.bootstrap import Bootstrap, bootstrap
 from braindive.evaluation.change import change
 from braindive.evaluation.comparison import compare_models
 from braindive.evaluation.goodness import GoodnessOfFit, goodness_of_fit
+from braindive.evaluation.group_maps import group_maps
 from braindive.evaluation.groups import compare_groups
 from braindive.evaluation.matching import Matching, match_clusters
 from braindive.evaluation.overlap import cluster_overlap, fold_overlap
@@ -41,7 +42,9 @@ from braindive.io.spaces import load_space
 from braindive.loading import load_model
 from braindive.plotting.brains import plot_clusters, plot_midpoints, plot_pathology
 from braindive.plotting.choices import plot_comparison, plot_convergence, plot_selection
+from braindive.plotting.group_maps import plot_group_maps
 from braindive.plotting.people import plot_groups, plot_speed_shift, plot_stages
+from braindive.plotting.scores import plot_cognition, plot_scores, plot_truth
 from braindive.plotting.trajectories import plot_subjects, plot_trajectories
 from braindive.report.build import Report, build_report
 from braindive.simulation import Simulation, simulate_cohort
@@ -86,6 +89,7 @@ __all__ = [
     "compare_models",
     "fold_overlap",
     "goodness_of_fit",
+    "group_maps",
     "inspect_cohort",
     "load_model",
     "load_space",
@@ -94,16 +98,20 @@ __all__ = [
     "open_packed",
     "pack_cohort",
     "plot_clusters",
+    "plot_cognition",
     "plot_comparison",
     "plot_convergence",
+    "plot_group_maps",
     "plot_groups",
     "plot_midpoints",
     "plot_pathology",
+    "plot_scores",
     "plot_selection",
     "plot_speed_shift",
     "plot_stages",
     "plot_subjects",
     "plot_trajectories",
+    "plot_truth",
     "read_atlas",
     "read_cohort",
     "read_freesurfer_table",

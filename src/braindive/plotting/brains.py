@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Heights in inches of what surrounds the brains.
-_TITLE, _BAR, _LEGEND_LINE = 0.22, 0.48, 0.16
+TITLE, BAR, _LEGEND_LINE = 0.22, 0.48, 0.16
 _PERCENTILES = (5, 35, 65, 95)
 
 
@@ -78,17 +78,17 @@ def plot_clusters(model: Any) -> Figure:
         handles.append(Patch(color=NO_VALUE, label="no data"))
     n_columns = legend_columns([handle.get_label() for handle in handles], ONE_COLUMN)
     n_lines = 1 + -(-len(handles) // n_columns)
-    below = _LEGEND_LINE * n_lines + 0.1 if in_legend else _BAR
-    figure = plt.figure(figsize=(ONE_COLUMN, _height(picture, ONE_COLUMN) + below + _TITLE))
+    below = _LEGEND_LINE * n_lines + 0.1 if in_legend else BAR
+    figure = plt.figure(figsize=(ONE_COLUMN, height_of(picture, ONE_COLUMN) + below + TITLE))
     colour_map, norm = cluster_map(colours)
     labels = np.where(known_vertices(model), model.labels_, np.nan)
-    _draw(figure, picture, labels, colour_map, norm, (0, 1), below, _TITLE, labelled=True)
+    draw_brain(figure, picture, labels, colour_map, norm, (0, 1), below, TITLE, labelled=True)
     if in_legend:
         figure.legend(
             handles=handles, title="cluster", loc="lower center", ncols=n_columns, **LEGEND
         )
     else:
-        name_bar(_colour_bar(figure, ScalarMappable(norm, colour_map)), model)
+        name_bar(colour_bar(figure, ScalarMappable(norm, colour_map)), model)
     return figure
 
 
@@ -135,15 +135,15 @@ def plot_pathology(model: Any, scores: Sequence[float] | None = None) -> Figure:
     norm = Normalize(float(np.nanmin(expected)), float(np.nanmax(expected)))
     brain = 1.75 if picture.n_columns > 1 else 1.1
     width = min(TWO_COLUMNS, brain * max(len(at), 2))
-    size = (width, _height(picture, width / len(at)) + _TITLE + _BAR)
+    size = (width, height_of(picture, width / len(at)) + TITLE + BAR)
     figure = plt.figure(figsize=size)
     name = "score" if model.staging else "year"
     for column, (score, values) in enumerate(zip(at, expected, strict=True)):
         sides = column / len(at), (column + 1) / len(at)
-        _draw(figure, picture, values, colour_map, norm, sides, _BAR, _TITLE)
+        draw_brain(figure, picture, values, colour_map, norm, sides, BAR, TITLE)
         text = f"{name} {score:+.1f}".replace("-", "\N{MINUS SIGN}")
         figure.text(sum(sides) / 2, 1 - 0.05 / size[1], text, ha="center", va="top")
-    bar = _colour_bar(figure, ScalarMappable(norm, colour_map))
+    bar = colour_bar(figure, ScalarMappable(norm, colour_map))
     bar.set_label(f"expected {value_label(model)}")
     return figure
 
@@ -185,20 +185,20 @@ def plot_midpoints(model: Any) -> Figure:
     values = model.vertex_midpoints_
     norm = Normalize(*np.nanpercentile(values, [2, 98]))
     colour_map = plt.get_cmap("YlOrRd_r")
-    size = (ONE_COLUMN, _height(picture, ONE_COLUMN) + _BAR)
+    size = (ONE_COLUMN, height_of(picture, ONE_COLUMN) + BAR)
     figure = plt.figure(figsize=size)
-    _draw(figure, picture, values, colour_map, norm, (0.0, 1.0), _BAR, 0.0)
-    bar = _colour_bar(figure, ScalarMappable(norm, colour_map))
+    draw_brain(figure, picture, values, colour_map, norm, (0.0, 1.0), BAR, 0.0)
+    bar = colour_bar(figure, ScalarMappable(norm, colour_map))
     bar.set_label("score at which a vertex is half-way")
     return figure
 
 
-def _height(picture: Picture, width: float) -> float:
+def height_of(picture: Picture, width: float) -> float:
     """Height in inches of a picture of that width."""
     return sum(picture.heights) * width / picture.n_columns
 
 
-def _draw(
+def draw_brain(
     figure: Figure,
     picture: Picture,
     values: Any,
@@ -231,7 +231,8 @@ def _draw(
             ax.set_title(str(ax.get_label()), fontsize=6, pad=1)
 
 
-def _colour_bar(figure: Figure, mappable: Any) -> Any:
+def colour_bar(figure: Figure, mappable: Any) -> Any:
+    """Add a horizontal colour bar below the brains."""
     height = figure.get_size_inches()[1]
     place = figure.add_axes((0.3, 0.36 / height, 0.4, 0.07 / height))
     bar = figure.colorbar(mappable, cax=place, orientation="horizontal")
