@@ -21,7 +21,10 @@ from braindive.io.scans import (
     check_scans,
     content_problem,
     find_scans,
+    open_headers,
+    readable_files,
 )
+from braindive.io.sizes import infer_space
 from braindive.io.spaces import load_space
 from braindive.io.table import find_controls, read_table, require_column, typed_table
 from braindive.io.times import check_visits, read_times
@@ -123,8 +126,6 @@ def plan_cohort(
     loaded = study.regions if loaded is None else loaded
     if times is not None:
         require_column(times, study, "times")
-    if study.files:
-        check_columns(study.files, loaded)
     roots = resolve_roots(None if study.file is None else study.file.parent, root)
     visit_times = read_times(study.text, times, roots, problems)
     check_visits(study.text, visit_times, problems)
@@ -133,7 +134,11 @@ def plan_cohort(
     n_vertices = 0 if study.numbers is None else study.numbers.shape[1]
     if study.files:
         scans = find_scans(study.text, study.files, roots, problems)
-        scans, n_vertices = check_scans(scans, loaded, problems)
+        headers = open_headers(scans)
+        if loaded is None:
+            loaded = infer_space(study.files, readable_files(scans, headers), study.source)
+        check_columns(study.files, loaded)
+        scans, n_vertices = check_scans(scans, headers, loaded, problems)
     kept = study.text.drop(columns=[*study.files, *({"frame", "index"} & set(study.text.columns))])
     plan = Plan(
         study.file,
@@ -173,7 +178,9 @@ def read_cohort(
     table : path or DataFrame
         One row per scan.
     space : Space, or what `load_space` takes, optional
-        Where the values lie. Without, every number of a file is a column and there is no graph.
+        Where the values lie. Without, every number of a file is a vertex and there is no graph;
+        a study with a file for each hemisphere is taken to be on fsaverage5 if each has 10,242
+        values, and refused otherwise.
     root : path or sequence of paths, optional
         Folders with the files, besides the folder of the table. No file outside them is read.
     values : str or sequence of str, optional

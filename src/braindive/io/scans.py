@@ -16,16 +16,12 @@ from braindive.io.formats.contents import MapFile, NamedVertices, UnreadableErro
 from braindive.io.formats.registry import open_map, read_frames
 from braindive.io.paths import OutsideError, resolve_inside
 from braindive.io.problems import Problems
+from braindive.io.sizes import describe_size, usual_file
 from braindive.space import Space, Surface, Volume
-from braindive.space.fsaverage import FAMILY
 
-# Sizes by which people know a mesh: one hemisphere of fsaverage's family, or fsLR-32k.
-_MESHES = {
-    **FAMILY,
-    32492: "one hemisphere of fsLR-32k",
-    64984: "both hemispheres of fsLR-32k",
-}
 _FRAME_COLUMNS = ("frame", "index")
+
+Headers = dict[Path, MapFile | str]
 
 
 @dataclass(frozen=True)
@@ -178,10 +174,45 @@ def _read_frames_column(table: pd.DataFrame, problems: Problems) -> list[int] | 
     return frames
 
 
+def open_headers(scans: Sequence[Scan]) -> Headers:
+    """Open every file once: what it holds, or a sentence on why it cannot be read."""
+    headers: Headers = {}
+    for scan in scans:
+        for path in scan.files.values():
+            if path not in headers:
+                try:
+                    headers[path] = open_map(path)
+                except UnreadableError as error:
+                    headers[path] = str(error)
+    return headers
+
+
+def readable_files(scans: Sequence[Scan], headers: Headers) -> dict[str, list[MapFile]]:
+    """Files of each column of the table that could be opened, in the order of the rows."""
+    files: dict[str, list[MapFile]] = defaultdict(list)
+    for scan in scans:
+        for column, path in scan.files.items():
+            found = headers[path]
+            if isinstance(found, MapFile):
+                files[column].append(found)
+    return files
+
+
 def check_scans(
-    scans: Sequence[Scan], space: Space | None, problems: Problems
+    scans: Sequence[Scan], headers: Headers, space: Space | None, problems: Problems
 ) -> tuple[list[Scan], int]:
     """Hold the header of every file against the space, and give every scan its frame.
+
+    Parameters
+    ----------
+    scans : sequence of Scan
+        One for each row.
+    headers : dict of Path to MapFile or str
+        From `open_headers`.
+    space : Space or None
+        Where the values lie; without, all files have to be like most of them.
+    problems : Problems
+        Takes what is wrong.
 
     Returns
     -------
@@ -191,16 +222,10 @@ def check_scans(
         Columns of the cohort; 0 where no file could be read.
     """
     rows_of: dict[Path, list[int]] = defaultdict(list)
-    headers: dict[Path, MapFile | str] = {}
     for scan in scans:
         for path in scan.files.values():
             rows_of[path].append(scan.row)
-            if path not in headers:
-                try:
-                    headers[path] = open_map(path)
-                except UnreadableError as error:
-                    headers[path] = str(error)
-    first = next((found for found in headers.values() if isinstance(found, MapFile)), None)
+    usual = usual_file(found for found in headers.values() if isinstance(found, MapFile))
     complete = []
     for scan in scans:
         frame = scan.frame
@@ -210,7 +235,7 @@ def check_scans(
                 [found]
                 if isinstance(found, str)
                 else [
-                    *_mismatches(column, found, space, first),
+                    *_mismatches(column, found, space, usual),
                     *_frame_mismatches(frame, found, rows_of[path]),
                 ]
             )
@@ -220,8 +245,8 @@ def check_scans(
             rows = rows_of[next(iter(scan.files.values()))]
             frame = rows.index(scan.row) if len(rows) > 1 else 0
         complete.append(Scan(scan.row, scan.names, scan.files, max(frame, 0)))
-    n_first = 0 if first is None else first.n_values
-    return complete, n_first if space is None else space.n_vertices
+    n_usual = 0 if usual is None else usual.n_values
+    return complete, n_usual if space is None else space.n_vertices
 
 
 def _frame_mismatches(frame: int, found: MapFile, rows: list[int]) -> list[str]:
@@ -239,9 +264,9 @@ def _frame_mismatches(frame: int, found: MapFile, rows: list[int]) -> list[str]:
 
 
 def _mismatches(
-    column: str, found: MapFile, space: Space | None, first: MapFile | None
+    column: str, found: MapFile, space: Space | None, usual: MapFile | None
 ) -> list[str]:
-    """What does not fit between a file and the space, or without one, the first file."""
+    """What does not fit between a file and the space, or without one, most other files."""
     messages = []
     sides = set(found.sides)
     if isinstance(space, Surface) and column == "path" and len(space.hemispheres) == 1:
@@ -257,10 +282,10 @@ def _mismatches(
         return messages + _volume_mismatches(found, space)
     if isinstance(space, Surface):
         return messages + _surface_mismatches(column, found, space)
-    if first is not None and found.n_values != first.n_values:
+    if usual is not None and found.n_values != usual.n_values:
         messages.append(
-            f"the file has {_size(found)}, but {first.path.name} has {_size(first)}; all scans "
-            "have to be of one mesh"
+            f"the file has {describe_size(found.n_values)}, but {usual.path.name} has "
+            f"{describe_size(usual.n_values)}; all scans have to be of one mesh"
         )
     return messages
 
@@ -292,15 +317,10 @@ def _surface_mismatches(column: str, found: MapFile, space: Surface) -> list[str
     if found.n_values != expected:
         part = "mesh" if column == "path" else f"{column} mesh"
         return [
-            f"the file has {_size(found)}, but the {part} of {space.name!r} has {expected} "
-            "vertices; give the space on which the scans were sampled"
+            f"the file has {describe_size(found.n_values)}, but the {part} of {space.name!r} has "
+            f"{expected} vertices; give the space on which the scans were sampled"
         ]
     return []
-
-
-def _size(found: MapFile) -> str:
-    known = _MESHES.get(found.n_values)
-    return f"{found.n_values} values" + (f" ({known})" if known else "")
 
 
 def check_columns(columns: Sequence[str], space: Space | None) -> None:
