@@ -22,6 +22,7 @@ from braindive.checks import check_memory, check_settings, check_variation
 from braindive.cluster_names import display_names
 from braindive.cluster_table import change_errors, cluster_table, curve_errors
 from braindive.cohort.cohort import Cohort, check_cohort
+from braindive.cohort.flat_scans import describe_flat_scans, find_flat_scans
 from braindive.cohort.preprocessing import Preprocessing
 from braindive.criteria import criteria_of
 from braindive.dive.convergence import Monitor
@@ -32,7 +33,13 @@ from braindive.dive.priors import Priors
 from braindive.dive.problem import State
 from braindive.dive.starts import Checkpoint, Outcome, fit_best
 from braindive.dive.timeline import Timeline
-from braindive.errors import BraindiveWarning, CohortError, NotFittedError, ParameterError
+from braindive.errors import (
+    BraindiveWarning,
+    CohortError,
+    DataWarning,
+    NotFittedError,
+    ParameterError,
+)
 from braindive.fit_warnings import warnings_of
 from braindive.io.models import package_versions, write_model
 from braindive.notebook import model_page
@@ -265,7 +272,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         """
         self.warnings_: list[str] = []
         self.versions_ = package_versions()
-        cohort = self._preprocess(check_cohort(cohort))
+        given = check_cohort(cohort)
+        cohort = self._preprocess(given)
         keep = None if self.preprocessing_ is None else self.preprocessing_.keep_
         regions, settings = check_settings(self, cohort, keep)
         random = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
@@ -284,6 +292,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         ):
             measurements = self._open(cohort, client)
             check_variation(measurements)
+            for what, scans in describe_flat_scans(given, find_flat_scans(given)):
+                self._say(DataWarning, f"{what} Leave out what failed: {scans}.", stacklevel=3)
             outcome = fit_best(
                 measurements, timeline_of(cohort), settings, controls, random, report, resume
             )

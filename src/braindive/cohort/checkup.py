@@ -12,14 +12,19 @@ from braindive.arrays import Array, BoolArray
 from braindive.cohort import Cohort
 from braindive.cohort.checks import some
 from braindive.cohort.cohort import check_cohort
+from braindive.cohort.flat_scans import describe_flat_scans, find_flat_scans
+from braindive.cohort.summary import Summary
 from braindive.values.chunks import Chunks
-from braindive.values.walking import vertex_blocks
 
 Level = Literal["warning", "note"]
 
 # Nobody is older, and studies see people more often than once in so many years.
 _OLDEST = 120.0
 _LONG_GAP = 5.0
+# First visits are at 0 where time counts from them; above this many years they are ages. A choice.
+_YOUNGEST = 10.0
+# Scans that miss this much more of their vertices than usual are listed. A choice.
+_MORE_MISSING = 0.01
 # A scan whose mean or spread lies so many robust standard deviations away is odd.
 _OUTLYING = 6.0
 # Share of the variation of time that sites may explain.
@@ -71,11 +76,12 @@ def inspect_cohort(cohort: Cohort) -> list[Finding]:
     Visits of one person are 12 years apart (median).
     """
     check_cohort(cohort)
-    summary = _Summary.of(cohort)
+    summary = Summary.of(cohort)
     findings = [
         *_times(cohort),
         *_sites(cohort),
         *_visits(cohort),
+        *_flat(cohort),
         *_missing(cohort, summary),
         *_outlying(cohort, summary),
         *_groups(cohort, summary),
@@ -84,64 +90,6 @@ def inspect_cohort(cohort: Cohort) -> list[Finding]:
         *_store(cohort),
     ]
     return sorted(findings, key=lambda finding: finding.level != "warning")
-
-
-@dataclass(frozen=True)
-class _Summary:
-    """Everything the checks need of the values."""
-
-    scan_mean: Array
-    scan_spread: Array
-    scan_observed: Array
-    vertex_observed: Array
-    constant: BoolArray
-    control_mean: Array
-    control_spread: Array
-    difference: Array
-
-    @classmethod
-    def of(cls, cohort: Cohort) -> _Summary:
-        n_visits, n_vertices = cohort.n_visits, cohort.n_vertices
-        controls = np.zeros(n_visits, dtype=bool) if cohort.controls is None else cohort.controls
-        sums, squares, counts = np.zeros(n_visits), np.zeros(n_visits), np.zeros(n_visits)
-        observed_of_vertex = np.empty(n_vertices)
-        constant = np.empty(n_vertices, dtype=bool)
-        mean, spread, difference = (np.full(n_vertices, np.nan) for _ in range(3))
-        for where, block in vertex_blocks(cohort.stored, cohort.rows):
-            values = block.astype(float)
-            observed = ~np.isnan(values)
-            filled = np.where(observed, values, 0.0)
-            sums += filled.sum(axis=1)
-            squares += (filled**2).sum(axis=1)
-            counts += observed.sum(axis=1)
-            observed_of_vertex[where] = observed.sum(axis=0)
-            highest = np.where(observed, values, -np.inf).max(axis=0)
-            constant[where] = highest == np.where(observed, values, np.inf).min(axis=0)
-            if controls.any():
-                mean[where], spread[where] = _moments(filled[controls], observed[controls])
-            if controls.any() and not controls.all():
-                others, _ = _moments(filled[~controls], observed[~controls])
-                difference[where] = others - mean[where]
-        counts = np.maximum(counts, 1)
-        scan_mean = sums / counts
-        variance = np.maximum(squares / counts - scan_mean**2, 0)
-        return cls(
-            scan_mean,
-            np.sqrt(variance),
-            counts / n_vertices,
-            observed_of_vertex / n_visits,
-            constant,
-            mean,
-            spread,
-            difference,
-        )
-
-
-def _moments(filled: Array, observed: BoolArray) -> tuple[Array, Array]:
-    counts = np.maximum(observed.sum(axis=0), 1)
-    mean = filled.sum(axis=0) / counts
-    variance = np.where(observed, (filled - mean) ** 2, 0.0).sum(axis=0) / counts
-    return mean, np.sqrt(variance)
 
 
 def _times(cohort: Cohort) -> Iterator[Finding]:
@@ -163,6 +111,15 @@ def _times(cohort: Cohort) -> Iterator[Finding]:
             f"Visits of one person are {np.median(gaps):.3g} years apart (median).",
             "",
             f"Are these months? {remedy}",
+        )
+    first = cohort.times[cohort.visit_numbers == 0]
+    if np.median(first) > _YOUNGEST and cohort.times[oldest] <= _OLDEST:
+        yield Finding(
+            "note",
+            f"Times are ages, from {np.min(first):.3g} to {cohort.times[oldest]:.3g} years.",
+            "",
+            "That is fine; a shift is then the score extrapolated to birth, so compare scores. To "
+            "count from the first visit give such a column (--time years).",
         )
 
 
@@ -200,16 +157,29 @@ def _visits(cohort: Cohort) -> Iterator[Finding]:
             "",
             "Speeds cannot be told from one visit; scores still can. Add follow-up visits.",
         )
-    elif share > 0.5:
+    elif share > 0:
+        alone = cohort.subject_ids[counts == 1].tolist()
+        number = f"{share:.0%}" if share > 0.5 else f"{len(alone):,}"
+        of = "of the subjects" if share > 0.5 else f"of {len(counts):,} subjects"
         yield Finding(
             "note",
-            f"{share:.0%} of the subjects have one visit.",
-            "",
-            "Their speed will be the prior's.",
+            f"{number} {of} {'has' if number == '1' else 'have'} one visit.",
+            f"subjects {some(alone)}",
+            "Their speed is the typical one; their score is told by the scan.",
         )
 
 
-def _missing(cohort: Cohort, summary: _Summary) -> Iterator[Finding]:
+def _flat(cohort: Cohort) -> Iterator[Finding]:
+    for what, scans in describe_flat_scans(cohort, find_flat_scans(cohort)):
+        yield Finding(
+            "warning",
+            what,
+            scans,
+            "Look at these scans and leave out those that failed.",
+        )
+
+
+def _missing(cohort: Cohort, summary: Summary) -> Iterator[Finding]:
     never = summary.vertex_observed == 0
     seldom = (summary.vertex_observed < 0.5) & ~never
     if never.any():
@@ -225,6 +195,21 @@ def _missing(cohort: Cohort, summary: _Summary) -> Iterator[Finding]:
             f"{_count(seldom, 'vertex', 'vertices')} measured at less than half of the visits.",
             _first(np.flatnonzero(seldom), "vertices"),
             "Preprocessing drops them (min_observed).",
+        )
+    missing = 1 - summary.scan_observed
+    more = np.flatnonzero(missing - np.median(missing) > _MORE_MISSING)
+    if len(more):
+        counted = "1 scan has" if len(more) == 1 else f"{len(more):,} scans have"
+        worst = more[np.argsort(-missing[more], kind="stable")]
+        shares = [
+            f"{cohort.subjects[row]} at {cohort.times[row]:g} ({missing[row]:.0%})" for row in worst
+        ]
+        yield Finding(
+            "note",
+            f"{counted} more missing than the usual {np.median(missing):.0%}; by the share of "
+            "vertices that are missing:",
+            some(shares, most=10),
+            "Missing values are allowed; look at scans that miss much.",
         )
     poor = summary.scan_observed < 0.5 * np.median(summary.scan_observed)
     if poor.any():
@@ -245,7 +230,7 @@ def _missing(cohort: Cohort, summary: _Summary) -> Iterator[Finding]:
         )
 
 
-def _outlying(cohort: Cohort, summary: _Summary) -> Iterator[Finding]:
+def _outlying(cohort: Cohort, summary: Summary) -> Iterator[Finding]:
     """Scans unlike the others: far out in robust units, and far out in plain ones.
 
     A map of many vertices has so precise a mean and spread that sick people alone would be far
@@ -272,7 +257,7 @@ def _outlying(cohort: Cohort, summary: _Summary) -> Iterator[Finding]:
             )
 
 
-def _groups(cohort: Cohort, summary: _Summary) -> Iterator[Finding]:
+def _groups(cohort: Cohort, summary: Summary) -> Iterator[Finding]:
     controls = cohort.controls
     if controls is None or not controls.any():
         yield Finding(
@@ -314,7 +299,7 @@ def _groups(cohort: Cohort, summary: _Summary) -> Iterator[Finding]:
         )
 
 
-def _standard(cohort: Cohort, summary: _Summary) -> Iterator[Finding]:
+def _standard(cohort: Cohort, summary: Summary) -> Iterator[Finding]:
     known = np.isfinite(summary.control_spread) & ~summary.constant
     if not known.any():
         return
