@@ -14,6 +14,8 @@ from braindive.cohort.checks import some
 from braindive.cohort.cohort import check_cohort
 from braindive.cohort.flat_scans import describe_flat_scans, find_flat_scans
 from braindive.cohort.summary import Summary
+from braindive.space import Surface, Volume
+from braindive.space.fsaverage import N_FSAVERAGE5
 from braindive.values.chunks import Chunks
 
 Level = Literal["warning", "note"]
@@ -187,7 +189,7 @@ def _missing(cohort: Cohort, summary: Summary) -> Iterator[Finding]:
             "note",
             f"{_count(never, 'vertex', 'vertices')} never measured.",
             _first(np.flatnonzero(never), "vertices"),
-            "They get no cluster. Use a mask of the cortex as part of the space.",
+            f"They get no cluster. {_mask_advice(cohort)}",
         )
     if seldom.any():
         yield Finding(
@@ -225,8 +227,7 @@ def _missing(cohort: Cohort, summary: Summary) -> Iterator[Finding]:
             "warning",
             f"{_count(constant, 'vertex', 'vertices')} with the same value at every visit.",
             _first(np.flatnonzero(constant), "vertices"),
-            "A medial wall? A fit refuses them: mask them, or use preprocessing (--standardise), "
-            "which drops them.",
+            f"A fit refuses them; preprocessing (--standardise) drops them. {_mask_advice(cohort)}",
         )
 
 
@@ -271,7 +272,9 @@ def _groups(cohort: Cohort, summary: Summary) -> Iterator[Finding]:
     if controls.all():
         yield Finding("warning", "Every visit is a control's.", "", "There is no disease to model.")
         return
-    known = np.isfinite(summary.difference)
+    known = np.isfinite(summary.difference) & ~summary.constant
+    if not known.any():
+        return
     lower = float(np.mean(summary.difference[known] < 0))
     word, share = ("lower", lower) if lower >= 0.5 else ("higher", 1 - lower)
     yield Finding(
@@ -321,11 +324,30 @@ def _space(cohort: Cohort) -> Iterator[Finding]:
             "note",
             f"The {cohort.n_vertices:,} vertices have no neighbours.",
             "",
-            "Give a space (--space fsaverage5) so that neighbouring vertices can inform each "
-            "other.",
+            f"Neighbours inform each other where there is a space. {_space_advice(cohort)}",
         )
     elif cohort.graph.nnz == 0:
         yield Finding("warning", "No two vertices are neighbours.", "", "Is it the right space?")
+
+
+def _mask_advice(cohort: Cohort) -> str:
+    """How to leave out what lies outside the brain."""
+    if isinstance(cohort.space, Surface):
+        return "A medial wall? Use a mask of the cortex as part of the space."
+    if isinstance(cohort.space, Volume):
+        return "Use a mask that leaves them out."
+    return "Outside the brain? Give its mask as the space (--space mask.nii.gz)."
+
+
+def _space_advice(cohort: Cohort) -> str:
+    """Which space to give, as far as the number of vertices tells."""
+    if cohort.n_vertices in (N_FSAVERAGE5, 2 * N_FSAVERAGE5):
+        sides = "" if cohort.n_vertices > N_FSAVERAGE5 else "-left or fsaverage5-right"
+        return f"There are as many as fsaverage5 has: --space fsaverage5{sides}."
+    return (
+        "Give it with --space: the mask of a volume, the files of a surface, or a table of "
+        "neighbouring regions."
+    )
 
 
 def _subject_means(cohort: Cohort, values: Array) -> Array:

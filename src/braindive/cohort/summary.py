@@ -18,7 +18,8 @@ class Summary:
     Attributes
     ----------
     scan_mean, scan_spread, scan_observed : (n_visits,)
-        Mean and spread of each scan, and the share of its vertices that were measured.
+        Mean and spread of each scan, and how many of the vertices that
+        anybody has were measured.
     vertex_observed : (n_vertices,)
         Share of the visits at which a vertex was measured.
     constant : (n_vertices,) bool
@@ -26,7 +27,8 @@ class Summary:
     control_mean, control_spread : (n_vertices,)
         Of the controls; NaN where there are none.
     difference : (n_vertices,)
-        Mean of the others less that of the controls; NaN where there are no two groups.
+        Mean of the others less that of the controls; NaN where one of the groups has no
+        measurement.
     """
 
     scan_mean: Array
@@ -62,13 +64,16 @@ class Summary:
             if controls.any() and not controls.all():
                 others, _ = _moments(filled[~controls], observed[~controls])
                 difference[where] = others - mean[where]
+        # Vertices outside the brain are measured in nobody, and not missing in anybody.
+        ever = max(int((observed_of_vertex > 0).sum()), 1)
+        scan_observed = counts / ever
         counts = np.maximum(counts, 1)
         scan_mean = sums / counts
         variance = np.maximum(squares / counts - scan_mean**2, 0)
         return cls(
             scan_mean,
             np.sqrt(variance),
-            counts / n_vertices,
+            scan_observed,
             observed_of_vertex / n_visits,
             constant,
             mean,
@@ -78,7 +83,9 @@ class Summary:
 
 
 def _moments(filled: Array, observed: BoolArray) -> tuple[Array, Array]:
-    counts = np.maximum(observed.sum(axis=0), 1)
+    """Mean and standard deviation of each vertex; NaN where it was not measured."""
+    counts = observed.sum(axis=0)
+    counts = np.where(counts > 0, counts, np.nan)
     mean = filled.sum(axis=0) / counts
     variance = np.where(observed, (filled - mean) ** 2, 0.0).sum(axis=0) / counts
     return mean, np.sqrt(variance)

@@ -65,6 +65,7 @@ def infer_space(
         no file could be opened.
     """
     if set(columns) != {"left", "right"}:
+        _note_images(usual_file(found for listed in files.values() for found in listed))
         return None
     usual = {column: usual_file(files[column]) for column in columns}
     sizes = {column: found.n_values for column, found in usual.items() if found is not None}
@@ -82,3 +83,13 @@ def infer_space(
         "give it as space (--space on the command line), for example the folder of the FreeSurfer "
         "subject $SUBJECTS_DIR/fsaverage6, or two surface files."
     )
+
+
+def _note_images(usual: MapFile | None) -> None:
+    """Say that images without a mask count every voxel."""
+    if usual is not None and len(usual.shape) == 3 and min(usual.shape) > 1:
+        _log.info(
+            "The files are images of %s voxels and no mask was given, so that voxels outside the "
+            "brain count too; give the mask as the space (--space mask.nii.gz).",
+            " x ".join(map(str, usual.shape)),
+        )
