@@ -3,8 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import braindive as bd
+from braindive.cli.main import app
 from braindive.errors import CohortError
 
 
@@ -77,3 +79,21 @@ def test_every_visit_that_is_not_there_is_told_at_once(subjects_dir):
 def test_missing_subjects_folder_is_named(tmp_path):
     with pytest.raises(CohortError, match="there is no subjects folder"):
         bd.read_freesurfer_table(tmp_path / "none", visits(("a", "1", 60)))
+
+
+def test_the_built_in_template_needs_no_folder_of_its_own(tmp_path, save_mgh, rng):
+    """`pack`, `check` and `fit` take the maps of a subjects folder without fsaverage5 in it."""
+    subjects = tmp_path / "subjects"
+    for run in ("a_1", "a_2", "b_1"):
+        surf = subjects / run / "surf"
+        surf.mkdir(parents=True)
+        for side in ("lh", "rh"):
+            save_mgh(surf / f"{side}.thickness.fwhm0.fsaverage5.mgh", rng.normal(size=10242))
+    table = tmp_path / "visits.tsv"
+    table.write_text("participant_id\tsession_id\tage\na\t1\t60\na\t2\t61\nb\t1\t70\n")
+    options = ["--freesurfer", str(subjects), "--target", "fsaverage5"]
+    packed = tmp_path / "study.zarr"
+    result = CliRunner().invoke(app, ["pack", str(table), *options, "-o", str(packed)])
+    assert result.exit_code == 0, result.output or result.exception
+    cohort = bd.open_packed(packed)
+    assert (cohort.n_visits, cohort.n_vertices, cohort.space.name) == (3, 20484, "fsaverage5")

@@ -13,6 +13,7 @@ import braindive as bd
 from braindive.cli.console import messages, output, print_json, readable_notes, say
 from braindive.cli.inputs import check_output_folder, open_cohort
 from braindive.cli.progress import count_progress
+from braindive.io.freesurfer import template_space
 
 SpaceOption = Annotated[
     str | None, typer.Option(help="fsaverage5, a folder or file of a surface, or a mask.")
@@ -144,7 +145,7 @@ def pack(
             bd.pack_cohort(
                 bd.read_freesurfer_table(freesurfer, table, measure, fwhm, target),
                 to,
-                space=space or str(freesurfer / target),
+                space=space or template_space(freesurfer, target),
                 root=freesurfer,
                 n_jobs=jobs,
                 progress=progress,

@@ -11,6 +11,7 @@ from braindive.errors import CohortError
 from braindive.io.bids import read_text_table
 from braindive.io.paths import OutsideError, PathLike, resolve_inside
 from braindive.io.problems import Problems
+from braindive.space.fsaverage import BUILT_IN
 
 _BASE_COLUMNS = ("fsid-base", "fsid_base", "base")
 
@@ -94,6 +95,32 @@ def read_freesurfer_table(
                 )
     problems.raise_if_any()
     return visits.assign(**found)
+
+
+def template_space(subjects_dir: PathLike, target: str) -> str:
+    """Space of maps that were sampled on the surface of a subject, as `load_space` takes it.
+
+    Parameters
+    ----------
+    subjects_dir : path
+        FreeSurfer's SUBJECTS_DIR, which usually has the subject.
+    target : str
+        Name of the subject; fsaverage5 is known without its folder.
+
+    Raises
+    ------
+    CohortError
+        If there is no such subject.
+    """
+    folder = Path(subjects_dir).expanduser() / target
+    if folder.is_dir():
+        return str(folder)
+    if target in BUILT_IN:
+        return target
+    raise CohortError(
+        f"the subjects folder {subjects_dir} has no subject {target}, on whose surface the maps "
+        "are; link it there (it comes with FreeSurfer), or give its folder with --space."
+    )
 
 
 def visit_names(visit: dict[str, str]) -> list[str]:
