@@ -11,7 +11,7 @@ import braindive as bd
 from braindive.cli.console import messages, print_json, say
 from braindive.cli.inputs import check_output_file, check_output_folder, open_cohort_for
 from braindive.cli.progress import count_progress
-from braindive.io.archive import replace_file
+from braindive.io.written_tables import DIGITS, check_table_name, write_table
 
 ModelArgument = Annotated[Path, typer.Argument(help="Fitted model, such as fit.dive.")]
 CohortArgument = Annotated[Path, typer.Argument(help="cohort.tsv or a packed cohort.")]
@@ -21,7 +21,10 @@ def stage(
     model: ModelArgument,
     cohort: CohortArgument,
     to: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Table to write; else it is printed.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Table (.tsv, .csv, .xlsx) to write; else it is printed."
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Output for machines.")] = False,
 ) -> None:
@@ -30,17 +33,16 @@ def stage(
     Example: braindive stage fit.dive new/cohort.tsv -o stages.tsv
     """
     if to is not None:
-        check_output_file(to)
+        check_output_file(check_table_name(to))
     fitted = bd.load_model(model)
     stages = fitted.stage(open_cohort_for(fitted, cohort)).rename_axis("participant_id")
     if to is not None:
-        with replace_file(to) as temporary:
-            stages.to_csv(temporary, sep="\t")
+        write_table(stages, to)
         say(f"Wrote {to}: {len(stages)} subjects")
     if json:
         print_json(stages.reset_index().to_dict("records"))
     elif to is None:
-        typer.echo(stages.to_csv(sep="\t"), nl=False)
+        typer.echo(stages.to_csv(sep="\t", float_format=f"%.{DIGITS}g"), nl=False)
 
 
 def predict(

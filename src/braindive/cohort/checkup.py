@@ -173,12 +173,8 @@ def _visits(cohort: Cohort) -> Iterator[Finding]:
 
 def _flat(cohort: Cohort) -> Iterator[Finding]:
     for what, scans in describe_flat_scans(cohort, find_flat_scans(cohort)):
-        yield Finding(
-            "warning",
-            what,
-            scans,
-            "Look at these scans and leave out those that failed.",
-        )
+        remedy = "Look at these scans and leave out those that failed."
+        yield Finding("warning", what, scans, remedy)
 
 
 def _missing(cohort: Cohort, summary: Summary) -> Iterator[Finding]:
