@@ -14,6 +14,7 @@ from rich.table import Table
 import braindive as bd
 from braindive.cli.console import messages, output
 from braindive.cli.demo_disease import demo_cortex, demo_stages
+from braindive.cli.inputs import check_output_folder
 from braindive.progress import fit_progress
 
 
@@ -25,6 +26,7 @@ def demo(
 
     Example: braindive demo demo/
     """
+    check_output_folder(folder)
     output.print("Simulating 100 people, seen yearly four times, on the fsaverage5 cortex ...")
     space = demo_cortex()
     simulation = bd.simulate_cohort(
@@ -81,7 +83,6 @@ def demo(
         f"{model.n_iter_} iterations"
     )
 
-    folder.mkdir(parents=True, exist_ok=True)
     subjects = model.stage(cohort)
     subjects["true_speed"], subjects["true_shift"] = truth.speeds, truth.shifts
     subjects.to_csv(folder / "subjects.tsv", sep="\t")

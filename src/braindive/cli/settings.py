@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import zipfile
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import braindive as bd
+from braindive.cli.inputs import is_model
 from braindive.io.archive import replace_file
 
 _PATHS = ("cohort", "output")
@@ -88,7 +88,7 @@ class FitSettings:
                 raise bd.ParameterError(
                     f"there is no file {path} with clusters; check --start and --atlas."
                 )
-        if len(self.start) == 1 and _is_model(Path(self.start[0])):
+        if len(self.start) == 1 and is_model(Path(self.start[0])):
             return {"start": bd.load_model(self.start[0])}
         n_vertices, space = cohort.n_vertices, cohort.space
         if self.average_hemispheres:
@@ -220,11 +220,6 @@ def _numbers(
                 raise ValueError(f"{name} of the {what} is {value!r}, which is not above 0")
         found[name] = np.array(value, dtype=float) if isinstance(value, list) else float(value)
     return found
-
-
-def _is_model(path: Path) -> bool:
-    """Whether a file is a fitted model; atlases are never zip archives."""
-    return path.suffix == ".dive" or zipfile.is_zipfile(path)
 
 
 def merge(settings: FitSettings, given: dict[str, Any]) -> FitSettings:

@@ -9,7 +9,12 @@ import typer
 
 import braindive as bd
 from braindive.cli.console import messages, print_json, say
-from braindive.cli.inputs import check_output_file, check_output_folder, open_cohort_for
+from braindive.cli.inputs import (
+    check_output_file,
+    check_output_folder,
+    load_fitted,
+    open_cohort_for,
+)
 from braindive.cli.progress import count_progress
 from braindive.io.written_tables import DIGITS, check_table_name, write_table
 
@@ -34,7 +39,7 @@ def stage(
     """
     if to is not None:
         check_output_file(check_table_name(to))
-    fitted = bd.load_model(model)
+    fitted = load_fitted(model, cohort, "stage")
     stages = fitted.stage(open_cohort_for(fitted, cohort)).rename_axis("participant_id")
     if to is not None:
         write_table(stages, to)
@@ -63,7 +68,7 @@ def predict(
 
     Example: braindive predict fit.dive new/cohort.tsv --history 2 -o predicted/
     """
-    fitted = bd.load_model(model)
+    fitted = load_fitted(model, cohort, "predict")
     everything = open_cohort_for(fitted, cohort)
     if history is None:
         asked, expected = everything, fitted.predict(everything)

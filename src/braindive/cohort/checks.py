@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from scipy import sparse
 
 from braindive.arrays import Array, BoolArray
 from braindive.errors import CohortError
+from braindive.space import Space
+from braindive.space.fsaverage import BUILT_IN, fsaverage5
 from braindive.values.storage import Stored
 from braindive.values.walking import vertex_blocks
 
@@ -171,6 +174,23 @@ def check_graph(graph: Any, n_vertices: int) -> sparse.csr_array | None:
     if (matrix != matrix.T).nnz:
         raise CohortError("graph is not symmetric; use graph + graph.T for an undirected one.")
     return matrix
+
+
+def check_space(space: Any) -> Space | None:
+    """A space, by its name where it is built in, or None."""
+    if space is None or isinstance(space, Space):
+        return space
+    if isinstance(space, str) and space in BUILT_IN:
+        return fsaverage5(space)
+    if isinstance(space, (str, os.PathLike)):
+        raise CohortError(
+            f"a space in files has to be loaded first: space=bd.load_space({os.fspath(space)!r}); "
+            f"{', '.join(BUILT_IN)} are known by name."
+        )
+    raise CohortError(
+        "space must be what bd.load_space gives, such as a Surface or a Volume; got "
+        f"{type(space).__name__}."
+    )
 
 
 def check_finite(values: Stored, subjects: np.ndarray, times: Array) -> bool:

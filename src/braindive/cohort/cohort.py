@@ -17,6 +17,7 @@ from braindive.cohort.checks import (
     check_duplicates,
     check_finite,
     check_graph,
+    check_space,
     check_subjects,
     check_table,
     check_times,
@@ -50,8 +51,9 @@ class Cohort:
         Visits of healthy controls.
     graph : sparse (n_vertices, n_vertices), optional
         Symmetric adjacency of the vertices. Taken from `space` if that has one.
-    space : Space, optional
-        Surface or volume on which the vertices live.
+    space : Space or str, optional
+        Surface, volume or regions on which the vertices live (`load_space`); "fsaverage5",
+        "fsaverage5-left" and "fsaverage5-right" are known by name.
     table : DataFrame, optional
         One row per visit: diagnosis, genotype, cognitive scores, covariates.
 
@@ -74,7 +76,7 @@ class Cohort:
         times: ArrayLike,
         controls: ArrayLike | None = None,
         graph: Any = None,
-        space: Space | None = None,
+        space: str | Space | None = None,
         table: pd.DataFrame | None = None,
     ) -> None:
         self._stored = check_values(values)
@@ -84,7 +86,7 @@ class Cohort:
         self._times = check_times(times, n_visits)
         self._controls = check_controls(controls, n_visits)
         self._table = check_table(table, n_visits)
-        self._space = space
+        self._space = space = check_space(space)
         if space is not None and space.n_vertices != self.n_vertices:
             raise CohortError(
                 f"values have {self.n_vertices} vertices (columns), but the space {space.name!r} "

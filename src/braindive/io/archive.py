@@ -22,6 +22,7 @@ import pandas as pd
 from scipy import sparse
 
 from braindive.errors import ModelFileError
+from braindive.io.paths import suggest_path
 
 _HEADER = "header.json"
 # The same content gives the same bytes whenever it is written.
@@ -77,7 +78,9 @@ def read_archive(path: Path, kind: str, version: int, decoder: Decoder) -> Any:
     """
     path = Path(path)
     if not path.is_file():
-        raise ModelFileError(f"there is no file {path}.")
+        if path.is_dir():
+            raise ModelFileError(f"{path} is a folder, not the file of a {kind}.")
+        raise ModelFileError(f"there is no file {path}{suggest_path(path)}.")
     try:
         with zipfile.ZipFile(path) as archive:
             return _read(archive, path, kind, version, decoder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 PathLike = str | os.PathLike[str]
@@ -11,6 +12,16 @@ PathLike = str | os.PathLike[str]
 
 class OutsideError(ValueError):
     """A file name leads out of the allowed folders."""
+
+
+def suggest_path(path: Path) -> str:
+    """Name of something in the same folder that was perhaps meant, as the end of a sentence."""
+    folder = path.parent
+    if not folder.is_dir():
+        return ""
+    names = [other.name for other in folder.iterdir() if not other.name.startswith(".")]
+    close = get_close_matches(path.name, names, n=1, cutoff=0.6)
+    return f" (did you mean {folder / close[0]}?)" if close else ""
 
 
 def resolve_roots(folder: Path | None, root: PathLike | Sequence[PathLike] | None) -> list[Path]:

@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 
 from braindive.arrays import Array, BoolArray
-from braindive.errors import CohortError
+from braindive.cohort import Cohort
+from braindive.errors import CohortError, ParameterError
 from braindive.io.bids import MISSING
-from braindive.io.paths import PathLike
+from braindive.io.paths import PathLike, suggest_path
 from braindive.io.problems import Problems
 from braindive.io.region_columns import find_region_columns, name_regions
 from braindive.io.region_tables import refuse_bare_table
@@ -71,6 +72,8 @@ def read_table(
     problems: Problems,
 ) -> StudyTable:
     """Read a table of scans and find out where its measurements are."""
+    if not isinstance(table, (str, os.PathLike, pd.DataFrame)):
+        raise ParameterError(_no_table(table))
     if isinstance(table, pd.DataFrame):
         source, file, names = "the table", None, [str(name) for name in table.columns]
     else:
@@ -173,9 +176,18 @@ def require_column(name: str, table: StudyTable, option: str) -> None:
     _require(name, table.text.columns.tolist(), option, table.source)
 
 
+def _no_table(given: object) -> str:
+    if isinstance(given, Cohort):
+        return (
+            "this is a Cohort already; to pack it or to keep it as files, write it first, as in "
+            'bd.pack_cohort(bd.write_cohort(cohort, folder), "study.zarr").'
+        )
+    return f"a table is a file or a DataFrame; got {type(given).__name__}."
+
+
 def _header(path: Path) -> list[str]:
     if not path.is_file():
-        raise CohortError(f"there is no table {path}.")
+        raise CohortError(f"there is no table {path}{suggest_path(path)}.")
     try:
         head = pd.read_csv(
             path, sep=_separator(path), header=None, nrows=1, dtype=str, encoding="utf-8-sig",
