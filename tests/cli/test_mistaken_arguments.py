@@ -69,9 +69,7 @@ def test_a_cohort_in_the_place_of_the_model_is_noticed(files, tmp_path, command,
 @pytest.mark.parametrize("words", [("report",), ("maps",), ("groups", "--by", "diagnosis")])
 def test_a_packed_cohort_is_no_model(files, tmp_path, words):
     command, *options = words
-    with pytest.raises(
-        bd.ModelFileError, match=r"study\.zarr is a folder, not the file of a"
-    ):
+    with pytest.raises(bd.ModelFileError, match=r"study\.zarr is a folder, not the file of a"):
         run(command, files / "study.zarr", *options, "-o", tmp_path / "out")
 
 

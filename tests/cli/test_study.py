@@ -321,3 +321,13 @@ def test_a_file_that_is_no_model_is_refused(study):
 def test_help_shows_an_example(command):
     result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200", **os.environ})
     assert f"Example: braindive {command}" in result.output
+
+
+def test_covariates_of_the_tutorial_are_in_the_study_that_it_simulates(tmp_path):
+    small = ("--subjects", 20, "--visits", 2, "--vertices", 30, "--format", "table")
+    assert invoke("simulate", tmp_path / "study", *small).exit_code == 0
+    covariates = ("--standardise", "--covariates", "age,sex")
+    output = ("-o", tmp_path / "fit.dive")
+    result = invoke("fit", tmp_path / "study" / "cohort.tsv", *FIT, *covariates, *output)
+    assert result.exit_code == 0, result.output
+    assert bd.load_model(tmp_path / "fit.dive").preprocessing_.effects_.shape[0] == 2

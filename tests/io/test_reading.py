@@ -157,3 +157,22 @@ def test_scans_without_a_space_are_taken_as_they_are(tmp_path, rng, save_mgh):
     cohort = bd.read_cohort(table, root=tmp_path)
     np.testing.assert_array_equal(cohort.values, values)
     assert cohort.space is None
+
+
+def test_an_age_that_stays_the_same_is_no_time_where_another_column_tells(tmp_path):
+    path = tmp_path / "cohort.tsv"
+    path.write_text(
+        "participant_id\tage\tyears\tvertex_0\na\t60\t0\t1\na\t60\t1.5\t2\nb\t71\t0\t3\n"
+    )
+    cohort = bd.read_cohort(path)
+    assert cohort.times.tolist() == [0, 1.5, 0]
+    assert cohort.table["age"].tolist() == [60, 60, 71]
+    again = bd.read_cohort(bd.write_cohort(cohort, tmp_path / "again", "table"))
+    assert again.times.tolist() == [0, 1.5, 0]
+    assert again.table["age"].tolist() == [60, 60, 71]
+
+
+def test_an_age_that_changes_is_the_time_even_where_there_are_years(tmp_path):
+    path = tmp_path / "cohort.tsv"
+    path.write_text("participant_id\tage\tyears\tvertex_0\na\t60\t0\t1\na\t61.5\t1.5\t2\n")
+    assert bd.read_cohort(path).times.tolist() == [60, 61.5]

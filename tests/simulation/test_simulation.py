@@ -1,6 +1,7 @@
 """Simulated cohorts are what they say, and DIVE finds their truth again."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse.csgraph import connected_components
 from scipy.special import softmax
@@ -279,3 +280,14 @@ def test_scans_shuffled_between_subjects_lose_the_staging(fewer, rng):
     assert abs(correlation(shuffled.scores_, truth.scores[shuffle])) < 0.7
     assert abs(correlation(shuffled.scores_, truth.scores)) < 0.2
     assert abs(correlation(shuffled.speeds_, truth.speeds)) < 0.25
+
+
+def test_age_and_sex_change_nothing_else():
+    plain = bd.simulate_cohort(20, 3, 10, cognition=True, control_share=0.3, random_state=4).cohort
+    asked = bd.simulate_cohort(
+        20, 3, 10, cognition=True, control_share=0.3, demographics=True, random_state=4
+    ).cohort
+    np.testing.assert_array_equal(asked.values, plain.values)
+    pd.testing.assert_frame_equal(asked.table.drop(columns=["age", "sex"]), plain.table)
+    assert len(asked.table[["participant_id", "age"]].drop_duplicates()) == 20  # first visits
+    assert set(asked.table["sex"]) == {"F", "M"}

@@ -66,6 +66,7 @@ def simulate(
         personal_offset=personal_offset,
         personal_smoothing=personal_smoothing,
         cognition=True,
+        demographics=True,
         group_effect=0.5,
         dtype="float32",
         random_state=seed,

@@ -18,7 +18,7 @@ from braindive.io.formats.registry import FORMATS
 from braindive.io.formats.table import TABLE
 from braindive.io.paths import PathLike
 from braindive.io.reading import ReportProgress
-from braindive.io.times import TIME_COLUMNS
+from braindive.io.times import TIME_COLUMNS, time_column
 from braindive.space import Regions
 from braindive.values.walking import visit_blocks
 
@@ -113,10 +113,13 @@ def _study_table(cohort: Cohort) -> pd.DataFrame:
         ranks = pd.Series(cohort.subject_index[order]).groupby(cohort.subject_index[order])
         rank[order] = ranks.cumcount().to_numpy()
         table.insert(1, "session_id", [f"ses-{number + 1}" for number in rank])
-    found = next((name for name in TIME_COLUMNS if name in table.columns), None)
+    found = time_column(table)
     if found is None or not _same_times(table[found], cohort.times):
-        table = table.drop(columns=list(TIME_COLUMNS), errors="ignore")
+        others = [name for name in TIME_COLUMNS if name in table.columns]
+        table = table.drop(columns=["years"], errors="ignore")
         table.insert(2, "years", cohort.times)
+        if time_column(table) != "years":
+            table = table.drop(columns=[name for name in others if name != "years"])
     if cohort.controls is not None and "diagnosis" not in table.columns:
         table["diagnosis"] = np.where(cohort.controls, "CN", "patient")
     first = ["participant_id", "session_id"]

@@ -46,7 +46,7 @@ def read_times(
     (n_visits,)
         Years; dates become years since the participant's first. NaN where there is a problem.
     """
-    name = column or next((name for name in TIME_COLUMNS if name in table.columns), None)
+    name = column or time_column(table)
     source = table
     if name is None:
         sessions = read_sessions(table, roots, TIME_COLUMNS)
@@ -57,7 +57,8 @@ def read_times(
                 "as root."
             )
         source = sessions
-        name = next(name for name in TIME_COLUMNS if name in sessions.columns)
+        name = time_column(sessions.assign(participant_id=table["participant_id"]))
+        assert name is not None
     texts = source[name].tolist()
     if name == "acq_time":
         times = _from_dates(texts, name, problems)
@@ -67,6 +68,22 @@ def read_times(
         times = _from_numbers(texts, name, problems)
     _check_units(times, table["participant_id"].to_numpy(), name, problems)
     return times
+
+
+def time_column(table: pd.DataFrame) -> str | None:
+    """Return the first of the usual columns that tells when visits were, or None.
+
+    An age that is the same at all visits of everybody is that of the first visit, so that another
+    column comes before it.
+    """
+    present = [name for name in TIME_COLUMNS if name in table.columns]
+    repeated = table["participant_id"].duplicated().any()
+    for name in present:
+        # One person with two different entries is enough.
+        different = table[["participant_id", name]].drop_duplicates()["participant_id"]
+        if name not in _AGES or not repeated or different.duplicated().any():
+            return name
+    return present[0] if present else None
 
 
 def _from_numbers(texts: list[str], column: str, problems: Problems) -> Array:

@@ -18,7 +18,7 @@ from braindive.dive.curves import Trajectories
 from braindive.errors import ParameterError
 from braindive.io.spaces import load_space
 from braindive.simulation.cognition import draw_cognition
-from braindive.simulation.people import draw_people
+from braindive.simulation.people import draw_demographics, draw_people
 from braindive.space import Space
 from braindive.space.smoothing import smooth_over_graph
 
@@ -95,6 +95,7 @@ def simulate_cohort(
     controls_speed: float | None = None,
     mislabelled: float = 0.0,
     cognition: bool = False,
+    demographics: bool = False,
     group_effect: float | None = None,
     dtype: str = "float64",
 ) -> Simulation:
@@ -159,6 +160,8 @@ def simulate_cohort(
     cognition : bool
         Whether the table gets per-visit results of four cognitive tests, `CDRSOB`, `ADAS13`,
         `MMSE` and `RAVLT`: noisy, bounded, monotone in the true score, a tenth of them missing.
+    demographics : bool
+        Whether the table gets the `age` at the first visit and the `sex`, which have no effect.
     group_effect : float, optional
         With a number the table gets a column `apoe4`, 1 for carriers of a risk gene and 0 for
         others. Carriers' shifts are higher by so many standard deviations, and so are the
@@ -258,6 +261,9 @@ def simulate_cohort(
     if cognition:
         stages = (scores - scores.mean()) / (scores.std() or 1.0)
         table = table.join(draw_cognition(stages, random))
+    if demographics:  # drawn last, so that everything else is the same without
+        age, sex = draw_demographics(people.controls, random)
+        table["age"], table["sex"] = age[subject], sex[subject]
     cohort = Cohort(
         values,
         subjects=names[subject],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -93,6 +94,30 @@ def draw_people(
     if n_controls > n_genuine:
         wrong[random.choice(places[~genuine], n_controls - n_genuine, replace=False)] = True
     return People(speeds, shifts, genuine | wrong, wrong, carriers)
+
+
+def draw_demographics(
+    controls: BoolArray, random: np.random.Generator
+) -> tuple[Array, np.ndarray[Any, Any]]:
+    """Draw ages at the first visit, to a tenth of a year, and sexes, "F" or "M".
+
+    There are as many of one sex as of the other, among the controls and among the others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from braindive.simulation.people import draw_demographics
+    >>> ages, sexes = draw_demographics(np.arange(200) < 40, np.random.default_rng(0))
+    >>> bool(55 <= ages.min() and ages.max() <= 90), sorted(sexes[:40]).count("F")
+    (True, 20)
+    """
+    # As in studies of dementia: three quarters of the people are between 68 and 80.
+    ages = np.clip(random.normal(74.0, 7.0, len(controls)), 55.0, 90.0).round(1)
+    sexes = np.empty(len(controls), dtype=object)
+    for group in (controls, ~controls):
+        members = random.permutation(np.flatnonzero(group))
+        sexes[members] = np.where(np.arange(len(members)) % 2 == 0, "F", "M")
+    return ages, sexes
 
 
 def _check_controls(
