@@ -11,7 +11,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-import nibabel as nib
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
@@ -181,5 +180,7 @@ def _is_related(part: Hemisphere, name: str) -> bool:
 
 
 def _load(what: Shape | Measure, side: Side) -> Any:
+    import nibabel as nib  # here, since cohorts of other spaces do without it
+
     folder = files("nilearn.datasets") / "data" / "fsaverage5"
     return nib.load(Path(str(folder / f"{_FILES[what]}_{side}.gii.gz")))
