@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from braindive.errors import ParameterError
+from braindive.io.anatomy import paint_regions, region_names
 from braindive.palette import low_is_dark
 from braindive.plotting.drawing import NO_VALUE, Picture, picture_of
-from braindive.plotting.members import draw_members
+from braindive.plotting.members import draw_members, height_of_regions, stack_regions
 from braindive.plotting.style import (
     LEGEND,
     MOST_IN_LEGEND,
@@ -27,13 +28,15 @@ from braindive.plotting.style import (
     name_bar,
     value_label,
 )
-from braindive.space import Surface, Volume
+from braindive.space import Regions, Surface, Volume
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Heights in inches of what surrounds the brains.
 TITLE, BAR, _LEGEND_LINE = 0.22, 0.48, 0.16
+# Width in inches of a letter of the regions' names.
+_LETTER = 0.047
 _PERCENTILES = (5, 35, 65, 95)
 
 
@@ -41,8 +44,9 @@ _PERCENTILES = (5, 35, 65, 95)
 def plot_clusters(model: Any) -> Figure:
     """Draw the clusters on the brain, in colours from the earliest to the latest.
 
-    A surface is shown from its lateral and medial sides, a volume in slices; regions of a table,
-    and places without a space, as bars of their probabilities.
+    A surface is shown from its lateral and medial sides, a volume in slices. Regions of a table
+    are painted on the cortex by their Desikan-Killiany or Destrieux names, with bars of their
+    probabilities below; other regions, and places without a space, are bars alone.
 
     Parameters
     ----------
@@ -68,21 +72,32 @@ def plot_clusters(model: Any) -> Figure:
     from matplotlib.patches import Patch
 
     check_fitted(model)
-    if not isinstance(model.space_, (Surface, Volume)):
+    space = model.space_
+    if not isinstance(space, (Surface, Volume)) and paint_regions(space) is None:
         return draw_members(model)
-    picture = picture_of(model.space_)
+    picture = picture_of(space)
     colours = colours_of(model)
     in_legend = len(colours) <= MOST_IN_LEGEND
     handles = cluster_handles(model)
-    if not known_vertices(model).all():
+    if isinstance(space, Regions) or not known_vertices(model).all():
         handles.append(Patch(color=NO_VALUE, label="no data"))
     n_columns = legend_columns([handle.get_label() for handle in handles], ONE_COLUMN)
     n_lines = 1 + -(-len(handles) // n_columns)
     below = _LEGEND_LINE * n_lines + 0.1 if in_legend else BAR
-    figure = plt.figure(figsize=(ONE_COLUMN, height_of(picture, ONE_COLUMN) + below + TITLE))
+    bars = height_of_regions(model) if isinstance(space, Regions) else 0.0
+    beside = bars + BAR if bars else 0.0
+    height = height_of(picture, ONE_COLUMN) + beside + below + TITLE
+    figure = plt.figure(figsize=(ONE_COLUMN, height))
     colour_map, norm = cluster_map(colours)
     labels = np.where(known_vertices(model), model.labels_, np.nan)
-    draw_brain(figure, picture, labels, colour_map, norm, (0, 1), below, TITLE, labelled=True)
+    draw_brain(
+        figure, picture, labels, colour_map, norm, (0, 1), below + beside, TITLE, labelled=True
+    )
+    if bars:
+        names = region_names(space) or []
+        left = min(0.65, _LETTER * max(map(len, names)) / ONE_COLUMN + 0.03)
+        place = (left, (below + BAR - 0.08) / height, 0.97 - left, bars / height)
+        stack_regions(figure.add_axes(place), model, names)
     if in_legend:
         figure.legend(
             handles=handles, title="cluster", loc="lower center", ncols=n_columns, **LEGEND

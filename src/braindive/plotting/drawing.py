@@ -12,6 +12,7 @@ import numpy as np
 
 from braindive.arrays import Array, IntArray
 from braindive.errors import ParameterError
+from braindive.io.anatomy import Painting, paint_regions
 from braindive.space import Hemisphere, Side, Space, Surface, Volume
 from braindive.space.fsaverage import (
     begins_with_fsaverage5,
@@ -173,16 +174,38 @@ class SlicePicture:
         return float((self._affine @ [*voxel, 1])[axis])
 
 
+class PaintedPicture(CortexPicture):
+    """Regions on the inflated fsaverage5, each in one colour; grey where there is none.
+
+    Parameters
+    ----------
+    painting : Painting
+        Where the regions lie.
+    """
+
+    def __init__(self, painting: Painting) -> None:
+        super().__init__(painting.space)
+        self._painting = painting
+
+    def draw(self, axes: Sequence[Axes], values: Array, colour_map: Any, norm: Any) -> None:
+        """Draw one value for each region, NaN for none, on the panels."""
+        super().draw(axes, self._painting.paint(values), colour_map, norm)
+
+
 def picture_of(space: Space | None, n_cuts: int = 3) -> Picture:
     """Panels for a space; refuses spaces that have no shape."""
     if isinstance(space, Surface):
         return CortexPicture(space)
     if isinstance(space, Volume):
         return SlicePicture(space, n_cuts)
+    painting = paint_regions(space)
+    if painting is not None:
+        return PaintedPicture(painting)
     has = "no space" if space is None else f"the {space.kind} {space.name!r}"
     raise ParameterError(
-        f"a brain can be drawn for a surface or a volume, but the model has {has}; give the cohort "
-        'one before the fit, for example Cohort(..., space=bd.load_space("fsaverage5")).'
+        "a brain can be drawn for a surface, a volume, or regions with names of Desikan-Killiany "
+        f"or Destrieux, but the model has {has}; give the cohort one before the fit, for example "
+        'Cohort(..., space=bd.load_space("fsaverage5")).'
     )
 
 

@@ -38,12 +38,7 @@ def draw_members(model: Any) -> Figure:
     if isinstance(space, Regions) and len(order) <= _MOST_NAMES:
         size = (ONE_COLUMN, _LINE * len(order) + 1.0)
         figure, ax = plt.subplots(figsize=size, layout="constrained")
-        _stack(ax.barh, ax, model, order)
-        ax.set_yticks(range(len(order)), [space.names[place] for place in order])
-        ax.set_ylim(len(order) - 0.4, -0.6)
-        ax.set_xlim(0, 1)
-        ax.set_xlabel("probability of the cluster")
-        tidy(ax).tick_params(axis="y", labelsize=6, length=0)
+        stack_regions(ax, model, list(space.names))
     else:
         figure, ax = plt.subplots(figsize=(TWO_COLUMNS, 1.9), layout="constrained")
         _stack(ax.bar, ax, model, order)
@@ -54,6 +49,33 @@ def draw_members(model: Any) -> Figure:
         tidy(ax)
     name_clusters(ax, model)
     return figure
+
+
+def height_of_regions(model: Any) -> float:
+    """Height in inches of the bars of all regions; 0 where they are too many to be read."""
+    n_shown = len(members_in_order(model))
+    return _LINE * n_shown if n_shown <= _MOST_NAMES else 0.0
+
+
+def stack_regions(ax: Axes, model: Any, names: list[str]) -> None:
+    """Draw the probabilities of each region as a bar with its name beside it.
+
+    Parameters
+    ----------
+    ax : Axes
+        Gets one container of bars for each cluster.
+    model : fitted DIVE
+        On a cohort of regions.
+    names : list of str
+        Of all regions, in the order of the columns.
+    """
+    order = members_in_order(model)
+    _stack(ax.barh, ax, model, order)
+    ax.set_yticks(range(len(order)), [names[place] for place in order])
+    ax.set_ylim(len(order) - 0.4, -0.6)
+    ax.set_xlim(0, 1)
+    ax.set_xlabel("probability of the cluster")
+    tidy(ax).tick_params(axis="y", labelsize=6, length=0)
 
 
 def members_in_order(model: Any) -> IntArray:
