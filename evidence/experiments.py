@@ -255,7 +255,7 @@ def group_test(
     )
     truth, cohort = simulation.truth, simulation.cohort
     model = DIVE(3, n_init=1, tol=1e-3, personal=False, random_state=seed).fit(cohort)
-    table = compare_groups(model, by="apoe4")
+    table = compare_groups(model, by="apoe4", test="stages")
     estimated = subject_parameters(model).loc[cohort.subject_ids]
     carriers = cohort.first_visits(1).table["apoe4"].to_numpy(bool)
     # Everybody's time is 0 at the first visit, so the shift is the first score.

@@ -5,6 +5,7 @@ from braindive.cohort.checkup import Finding, inspect_cohort
 from braindive.cohort.preprocessing import Preprocessing
 from braindive.dive.curves import Trajectories
 from braindive.dive.priors import Gamma, Normal, Priors
+from braindive.effects import effects_in_words
 from braindive.errors import (
     BraindiveError,
     BraindiveWarning,
@@ -42,6 +43,7 @@ from braindive.io.spaces import load_space
 from braindive.loading import load_model
 from braindive.plotting.brains import plot_clusters, plot_midpoints, plot_pathology
 from braindive.plotting.choices import plot_comparison, plot_convergence, plot_selection
+from braindive.plotting.effects import plot_effects
 from braindive.plotting.group_maps import plot_group_maps
 from braindive.plotting.people import plot_groups, plot_speed_shift, plot_stages
 from braindive.plotting.scores import plot_cognition, plot_scores, plot_truth
@@ -87,6 +89,7 @@ __all__ = [
     "cluster_overlap",
     "compare_groups",
     "compare_models",
+    "effects_in_words",
     "fold_overlap",
     "goodness_of_fit",
     "group_maps",
@@ -101,6 +104,7 @@ __all__ = [
     "plot_cognition",
     "plot_comparison",
     "plot_convergence",
+    "plot_effects",
     "plot_group_maps",
     "plot_groups",
     "plot_midpoints",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, overload
 
@@ -33,6 +33,7 @@ from braindive.dive.priors import Priors
 from braindive.dive.problem import State
 from braindive.dive.starts import Checkpoint, Outcome, fit_best
 from braindive.dive.timeline import Timeline
+from braindive.effects import Covariates, design_of, effect_table, learn_design
 from braindive.errors import (
     BraindiveWarning,
     CohortError,
@@ -52,6 +53,7 @@ from braindive.scale import Scale
 from braindive.score_names import explain_score
 from braindive.staging.marginal_fit import groups_of
 from braindive.staging.marginal_stager import MarginalStager
+from braindive.staging.population import Design
 from braindive.staging.stagers import PublishedStager, Stager, Stages, TimeStager
 from braindive.values.backends import open_products
 from braindive.values.protocol import Products, Unit
@@ -111,6 +113,12 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         with many people it is too sure of every label, and the Markov random field loses against
         it. By default labels are found with the second, and with the first where such a field
         would lose; vertices' own curves are estimated in any case.
+    speed_on, shift_on : list of str, optional
+        Columns of the cohort's table, numbers or categories with one value for each person, that
+        move people's speeds, and their scores at the first visit: their effects, in `effects_`, are
+        estimated together with everything else. Controls, where they are known, and others have
+        means of their own in any case; effects are those among people of the same kind. People
+        whose value is not known are staged as usual ones.
     scale : {"years", "controls"}, default "years"
         Unit of the score. In years, the mean speed of the people who are not controls is one year
         per year, and 0 is where the earliest cluster is half-way. The published scale gives the
@@ -155,6 +163,11 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
     scores_ : (n_visits,)
         Score of each visit, in the order of the cohort: by default in years since the earliest
         cluster was half-way through its change.
+    effects_ : DataFrame
+        With `speed_on` or `shift_on`: a row for each effect. `parameter` ("shift" or "speed"),
+        `covariate`, `contrast` (what is compared), `estimate`, `se`, 95 % interval `low` to `high`,
+        and `p` of the test that there is no effect. Effects on the shift are in the unit of the
+        score, by default years ahead at the first visit; those on the speed are ratios of speeds.
     spatial_strength_ : float
         Strength of the Markov random field; 0 if it is off.
     objective_ : (n_iterations,)
@@ -173,6 +186,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         Where the vertices of the model lie.
     visits_ : DataFrame
         The table of the training cohort, with the `subject` and `time` of each visit.
+    covariates_ : tuple
+        With `speed_on` or `shift_on`: how the columns become numbers; for developers.
     warnings_, versions_ : list of str, dict
         What the fit warned of, and the versions of the packages it ran with.
 
@@ -212,6 +227,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         preprocessing: Preprocessing | None = None,
         people: Literal["differ", "alike"] = "differ",
         vertices: Literal["auto", "differ", "alike"] = "auto",
+        speed_on: Sequence[str] | None = None,
+        shift_on: Sequence[str] | None = None,
         scale: Literal["years", "controls"] = "years",
         personal: bool = True,
         n_jobs: int | None = None,
@@ -233,6 +250,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self.preprocessing = preprocessing
         self.people = people
         self.vertices = vertices
+        self.speed_on = speed_on
+        self.shift_on = shift_on
         self.scale = scale
         self.personal = personal
         self.n_jobs = n_jobs
@@ -278,6 +297,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         regions, settings = check_settings(self, cohort, keep)
         random = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         controls = None if cohort.controls is None else cohort.controls[cohort.canonical_order]
+        covariates, design = learn_design(self, cohort, timeline_of(cohort))
 
         def report(state: State, monitor: Monitor, start: int, checkpoint: Checkpoint) -> None:
             last = monitor.objectives[-1], monitor.changes[-1]
@@ -298,8 +318,11 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                 measurements, timeline_of(cohort), settings, controls, random, report, resume
             )
             maps_vertices = self.vertices != "alike"
-            results = put_in_order(outcome, controls, self.people, self.scale, maps_vertices)
+            results = put_in_order(
+                outcome, controls, self.people, self.scale, maps_vertices, design
+            )
             self._keep(cohort, outcome, results, regions)
+            self._keep_effects(covariates, results)
             self._learn(measurements)
         for category, message in warnings_of(outcome, results, display_names(self)):
             self._say(category, message, stacklevel=3)
@@ -479,8 +502,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         products = self.products(known, client)
         sums, weights = self.pool(products, *whole)
         n = len(self.noise_)
-        groups = self.groups(known, timeline)
-        stages = stager.place(timeline, sums[:, :n], weights[:, :n], groups)
+        groups, design = self.groups(known, timeline), self.design(known, timeline)
+        stages = stager.place(timeline, sums[:, :n], weights[:, :n], groups, design)
         if not personal:
             future = Course.of(stager.trajectories, stages, rows, years)
             curves = self.internal_.scale.values(future.curves())
@@ -523,7 +546,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         timeline = timeline_of(cohort, self.internal_.time_unit)
         measurements, stager = self.products(cohort, client), self.stager()
         sums, weights = self.pool(measurements)
-        stages = stager.place(timeline, sums, weights, self.groups(cohort, timeline))
+        groups, design = self.groups(cohort, timeline), self.design(cohort, timeline)
+        stages = stager.place(timeline, sums, weights, groups, design)
         scores = timeline.scores(stages.speeds, stages.shifts)
         found = replace(self.internal_.parameters, trajectories=stager.trajectories, shares=None)
         with one_thread_per_product():
@@ -713,6 +737,10 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             return np.zeros(timeline.n_subjects, dtype=int)
         return groups_of(timeline, cohort.controls[cohort.canonical_order], least=0)
 
+    def design(self, cohort: Cohort, timeline: Timeline) -> Design | None:
+        """Covariates of each subject of a cohort, where the model knows effects of some."""
+        return design_of(cohort, getattr(self, "covariates_", None), timeline)
+
     def prepare(self, cohort: Cohort) -> Cohort:
         """Check a cohort against the model, and apply the preprocessing learnt in training."""
         self._check_new(cohort)
@@ -728,8 +756,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         timeline = timeline_of(cohort, self.internal_.time_unit)
         sums, weights = self.pool(self.products(cohort, client))
         with one_thread_per_product(self.n_jobs):
-            groups = self.groups(cohort, timeline)
-            return self.stager().place(timeline, sums, weights, groups), sums, weights
+            groups, design = self.groups(cohort, timeline), self.design(cohort, timeline)
+            return self.stager().place(timeline, sums, weights, groups, design), sums, weights
 
     def pool(self, products: Products, *more: Array) -> tuple[Array, Array]:
         """Sums and weights of the clusters, and of more maps, at every visit."""
@@ -800,6 +828,15 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         judged = criteria_of(outcome, scale)
         self.log_likelihood_ = judged.log_likelihood
         self.aic_, self.bic_ = judged.aic, judged.bic
+
+    def _keep_effects(self, covariates: Covariates | None, results: Results) -> None:
+        """Set what moves people, or forget what an earlier fit found of it."""
+        for name in ("effects_", "covariates_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        if covariates is not None and results.marginal is not None:
+            self.covariates_ = covariates
+            self.effects_ = effect_table(covariates, results.internal, results.marginal)
 
     def _learn(self, measurements: Products) -> None:
         """Learn from the training cohort what prediction needs beyond the course."""

@@ -24,6 +24,7 @@ from braindive.staging.marginal_stager import (
     MarginalStages,
     Training,
 )
+from braindive.staging.population import Design
 from braindive.staging.stagers import PublishedStager
 from braindive.values.protocol import Unit
 
@@ -105,6 +106,7 @@ def put_in_order(
     people: Literal["differ", "alike"] = "differ",
     scale: ScoreScale = "years",
     maps_vertices: bool = True,
+    design: Design | None = None,
 ) -> Results:
     """Take the EM's outcome, or the marginal fit that starts from it, to what is shown.
 
@@ -120,6 +122,8 @@ def put_in_order(
         Origin and unit of the score.
     maps_vertices : bool
         Whether to find every vertex's own curve.
+    design : Design, optional
+        Covariates that move people's shifts and speeds.
     """
     state, problem = outcome.state, outcome.problem
     timeline, found = problem.timeline, state.parameters
@@ -129,9 +133,10 @@ def put_in_order(
     centre, spread = 0.0, 1.0 / timeline.unit
     errors = np.zeros((timeline.n_subjects, 3))
     if problem.staging and people == "differ":
-        fit = fit_marginal(_pooled(state, problem), timeline, found, problem.priors, controls)
+        pooled = _pooled(state, problem)
+        fit = fit_marginal(pooled, timeline, found, problem.priors, controls, design)
         # Clusters as these curves and stages have them, and then the curves of these clusters.
-        shown = _shown(found, _stages(fit), _pooled(state, problem))
+        shown = _shown(found, _stages(fit), pooled)
         state = relabel(problem, shown, state.responsibilities)
         pooled = _pooled(state, problem)
         fit = fit.refined(pooled, state.parameters.noise)
@@ -142,7 +147,7 @@ def put_in_order(
         marginal = MarginalStager.of(fit, unit)
         # Placed as anybody else would be, from what the model keeps, for the same answer.
         sums, weights = _sums(state)
-        placed = marginal.place(timeline, sums, weights, groups)
+        placed = marginal.place(timeline, sums, weights, groups, design)
         found = _shown(state.parameters, placed, pooled)
         # Origin and unit are those of the stages as they are shown.
         centre, spread = _unit_of(found, timeline, reference, groups, scale)
@@ -174,7 +179,7 @@ def put_in_order(
     responsibilities[unseen] = 1 / len(order)
     sums, weights = _sums(state)
     training = Training(
-        timeline, sums[:, order], weights[:, order], reference, problem.bounds, groups
+        timeline, sums[:, order], weights[:, order], reference, problem.bounds, groups, design
     )
     internal = Internal(
         found,

@@ -23,7 +23,7 @@ def by_subject(model, values, name="group"):
 
 def test_two_groups_give_the_tests_of_scipy(fitted):
     group = np.arange(60) % 2
-    table = bd.compare_groups(fitted, by_subject(fitted, group))
+    table = bd.compare_groups(fitted, by_subject(fitted, group), test="stages")
     first, last = fitted.speeds_[group == 0], fitted.speeds_[group == 1]
     row = table.loc["speed"]
     assert row["p_value"] == stats.mannwhitneyu(last, first).pvalue
@@ -38,7 +38,7 @@ def test_two_groups_give_the_tests_of_scipy(fitted):
 
 def test_more_groups_give_the_tests_of_scipy(fitted):
     group = np.array(["a", "b", "c"])[np.arange(60) % 3]
-    row = bd.compare_groups(fitted, by_subject(fitted, group)).loc["shift"]
+    row = bd.compare_groups(fitted, by_subject(fitted, group), test="stages").loc["shift"]
     parts = [fitted.shifts_[group == name] for name in "abc"]
     assert row["test"] == "Kruskal-Wallis"
     assert row["p_value"] == pytest.approx(stats.kruskal(*parts).pvalue)
@@ -47,7 +47,7 @@ def test_more_groups_give_the_tests_of_scipy(fitted):
 
 def test_a_quantity_is_correlated(fitted):
     amount = np.random.default_rng(0).normal(size=60)
-    row = bd.compare_groups(fitted, by_subject(fitted, amount)).loc["shift"]
+    row = bd.compare_groups(fitted, by_subject(fitted, amount), test="stages").loc["shift"]
     assert row["test"] == "Spearman"
     assert row["p_value"] == pytest.approx(stats.spearmanr(amount, fitted.shifts_).pvalue)
     assert row["effect_size"] == pytest.approx(np.corrcoef(amount, fitted.shifts_)[0, 1])
@@ -157,11 +157,62 @@ def test_a_model_without_staging_is_refused(cohort):
 
 def test_groups_drawn_at_random_have_uniform_p_values(fitted):
     rng = np.random.default_rng(0)
-    tables = [
-        bd.compare_groups(fitted, by_subject(fitted, rng.permutation(np.arange(60) % 2)))
-        for _ in range(200)
-    ]
+    draws = (by_subject(fitted, rng.permutation(np.arange(60) % 2)) for _ in range(200))
+    tables = [bd.compare_groups(fitted, drawn, test="stages") for drawn in draws]
     for parameter in ("shift", "speed", "baseline score"):
         p_values = [table.loc[parameter, "p_value"] for table in tables]
         assert 0.02 <= np.mean(np.array(p_values) < 0.05) <= 0.09
         assert stats.kstest(p_values, "uniform").pvalue > 0.001
+
+
+def test_the_test_inside_the_model_is_that_of_a_fit_with_the_group_as_covariate(fitted):
+    cohort = bd.simulate_cohort(
+        n_subjects=60, n_vertices=60, noise=0.3, carrier_share=0.4, carriers_shift=6, random_state=0
+    ).cohort
+    settings = {"n_init": 1, "personal": False, "vertices": "alike", "random_state": 0}
+    table = bd.compare_groups(bd.DIVE(3, **settings).fit(cohort), by="apoe4")
+    on = {"shift_on": ["apoe4"], "speed_on": ["apoe4"]}
+    effects = bd.DIVE(3, **settings, **on).fit(cohort).effects_.set_index("parameter")
+    for row, parameter in (("shift", "shift"), ("baseline score", "shift"), ("speed", "speed")):
+        for mine, other in (("estimate", "estimate"), ("se", "se"), ("low", "low")):
+            # Clusters are slightly different ones.
+            assert table.loc[row, mine] == pytest.approx(effects.loc[parameter, other], rel=0.05)
+        assert table.loc[row, "test"] == "marginal t"
+
+
+def test_controls_and_patients_differ_by_the_means_of_their_groups(fitted):
+    controls = fitted.visits_.groupby("subject")["diagnosis"].first()
+    row = bd.compare_groups(fitted, controls).loc["baseline score"]
+    people, spread = fitted.marginal_.population, fitted.marginal_.spread
+    expected = (people.shift_means[1] - people.shift_means[0]) / spread
+    assert row["estimate"] == pytest.approx(expected, rel=0.1)
+    assert row["p_value"] < 0.001
+
+
+def test_several_groups_are_each_compared_with_the_first(fitted):
+    group = np.array(["a", "b", "c"])[np.arange(60) % 3]
+    table = bd.compare_groups(fitted, by_subject(fitted, group))
+    for row in table.itertuples():
+        assert row.test == "marginal F"
+        assert row.low_b < row.estimate_b < row.high_b
+        assert 0 < row.p_value <= 1
+
+
+def test_a_quantity_has_an_effect_for_each_one_of_it(fitted):
+    amount = np.random.default_rng(0).normal(size=60)
+    table = bd.compare_groups(fitted, by_subject(fitted, amount))
+    ten = bd.compare_groups(fitted, by_subject(fitted, 10 * amount))
+    assert table.attrs["continuous"]
+    assert table.loc["shift", "estimate"] == pytest.approx(10 * ten.loc["shift", "estimate"])
+    assert table.loc["speed", "p_value"] == pytest.approx(ten.loc["speed", "p_value"])
+
+
+def test_models_of_people_who_are_alike_have_the_tests_of_their_stages(fitted):
+    cohort = bd.simulate_cohort(40, n_vertices=30, group_effect=1.0, random_state=0).cohort
+    model = bd.DIVE(2, n_init=1, people="alike", personal=False, random_state=0).fit(cohort)
+    assert bd.compare_groups(model, by="apoe4").loc["shift", "test"] == "Mann-Whitney"
+
+
+def test_only_the_two_tests_are_known(fitted):
+    with pytest.raises(bd.ParameterError, match="test must be"):
+        bd.compare_groups(fitted, by="apoe4", test="ranks")

@@ -150,17 +150,22 @@ def groups(
     model: Annotated[Path, typer.Argument(help="Fitted model, such as fit.dive.")],
     by: Annotated[str, typer.Option(help="Column of the training cohort's table.")],
     to: FolderOption,
+    test: Annotated[
+        str, typer.Option(help="Test inside the model, or of the estimated stages: model, stages.")
+    ] = "model",
     json: JsonOption = False,
 ) -> None:
     """Compare shifts, speeds and baseline scores between groups of subjects.
 
     Example: braindive groups fit.dive --by apoe4 -o groups/
     """
+    if test not in ("model", "stages"):
+        raise bd.ParameterError(f"--test is model or stages; got {test!r}.")
     check_output_folder(to)
     fitted = bd.load_model(model)
-    table = bd.compare_groups(fitted, by)
+    table = bd.compare_groups(fitted, by, test="stages" if test == "stages" else "model")
     _write_table(table, to / "groups.tsv")
-    if table["test"].iloc[0] != "Spearman":
+    if not table.attrs["continuous"]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", bd.DataWarning)  # said above, for the table
             _draw(to / "groups.png", bd.plot_groups, fitted, by)

@@ -113,6 +113,20 @@ def fit(
             help="Unit of the score: years, or controls as published.", rich_help_panel=_MODEL
         ),
     ] = "years",
+    shift_on: Annotated[
+        str,
+        typer.Option(
+            help="Columns that may put people ahead or behind, such as apoe4,sex.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = "",
+    speed_on: Annotated[
+        str,
+        typer.Option(
+            help="Columns that may make people faster or slower, such as apoe4,sex.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = "",
     seed: Annotated[int, typer.Option(help="Seed of the starts.", rich_help_panel=_RUN)] = 0,
     starts: Annotated[
         int,
@@ -161,6 +175,8 @@ def fit(
     Example: braindive fit study.zarr --atlas lh.annot --atlas rh.annot -o regions.dive
 
     Example: braindive fit visits.tsv --regions lh.thickness.tsv --regions rh.thickness.tsv -k 3
+
+    Example: braindive fit study.zarr --shift-on apoe4,sex --speed-on apoe4 -o carriers.dive
 
     Example: braindive fit --settings fit.dive.json -o again.dive
     """
@@ -285,6 +301,9 @@ def _report(model: bd.DIVE, path: Path, json: bool) -> None:
         "aic": model.aic_,
         "bic": model.bic_,
     }
+    effects = getattr(model, "effects_", None)
+    if effects is not None:
+        summary["effects"] = effects.to_dict("records")
     if json:
         print_json(summary)
         return
@@ -296,3 +315,9 @@ def _report(model: bd.DIVE, path: Path, json: bool) -> None:
         f"subjects; {model.stop_reason_} after {model.n_iter_} passes.",
         markup=False,
     )
+    if effects is not None:
+        from braindive.effects import effects_in_words
+        from braindive.score_names import score_is_in_years
+
+        for sentence in effects_in_words(effects, score_is_in_years(model)):
+            output.print(sentence, markup=False, soft_wrap=True)

@@ -55,6 +55,8 @@ class FitSettings:
     tol: float = 1e-4
     people: str = "differ"
     scale: str = "years"
+    speed_on: str = ""
+    shift_on: str = ""
     priors: dict[str, Any] | None = None
     regions: tuple[str, ...] = ()
 
@@ -77,6 +79,8 @@ class FitSettings:
             preprocessing=self.preprocessing(),
             people=_one_of("people", self.people, ("differ", "alike")),
             scale=_one_of("scale", self.scale, ("years", "controls")),
+            speed_on=_names(self.speed_on) or None,
+            shift_on=_names(self.shift_on) or None,
             random_state=self.seed,
         )
 
@@ -104,7 +108,7 @@ class FitSettings:
 
     def preprocessing(self) -> bd.Preprocessing | None:
         """Return what is done to the values first, or None for nothing."""
-        covariates = tuple(name.strip() for name in self.covariates.split(",") if name.strip())
+        covariates = _names(self.covariates)
         if not (self.standardise or covariates or self.average_hemispheres or self.smooth):
             return None
         return bd.Preprocessing(
@@ -225,6 +229,11 @@ def _numbers(
 def merge(settings: FitSettings, given: dict[str, Any]) -> FitSettings:
     """Return the settings with what was given on the command line."""
     return replace(settings, **given)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Names of columns, separated by commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _one_of(name: str, text: str, choices: tuple[str, ...]) -> Any:

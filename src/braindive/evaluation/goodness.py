@@ -107,7 +107,12 @@ def goodness_of_fit(model: DIVE, cohort: Cohort, *, client: Any = None) -> Goodn
     fitted, measurements = model.internal_, model.products(cohort, client)
     timeline = timeline_of(cohort, fitted.time_unit)
     stager = model.stager()
-    staged = stager.place(timeline, *model.pool(measurements), model.groups(cohort, timeline))
+    staged = stager.place(
+        timeline,
+        *model.pool(measurements),
+        model.groups(cohort, timeline),
+        model.design(cohort, timeline),
+    )
     problem, speeds, shifts = _residual_problem(model, staged), staged.speeds, staged.shifts
     scores = timeline.scores(speeds, shifts)
     with one_thread_per_product():

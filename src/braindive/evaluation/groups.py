@@ -13,6 +13,7 @@ from scipy import stats
 from braindive.arrays import Array
 from braindive.cohort import Cohort
 from braindive.errors import DataWarning, NotFittedError, ParameterError
+from braindive.evaluation.group_effects import group_differences
 
 PARAMETERS = ("shift", "speed", "baseline score")
 # Numbers with more distinct values than this are a quantity, not names of groups.
@@ -25,12 +26,17 @@ def compare_groups(
     cohort: Cohort | None = None,
     *,
     kind: Literal["auto", "groups", "continuous"] = "auto",
+    test: Literal["model", "stages"] = "model",
 ) -> pd.DataFrame:
     """Compare the subjects' shifts, speeds and baseline scores between groups.
 
-    Two groups are compared by the Mann-Whitney and Welch's t-test, more by Kruskal-Wallis and
-    one-way analysis of variance, and a continuous variable by Spearman and Pearson correlation.
-    P-values are also given corrected for the number of parameters by Holm's method.
+    Groups are compared inside the marginal model: it is fitted again from where it is, with the
+    groups as covariates of shift and speed, and the test is whether the means of the population
+    differ. Estimated stages of single people are shrunk towards the mean, speeds most of all, so
+    that tests of these (`test="stages"`, and all there is with `people="alike"`) have less power:
+    Mann-Whitney and Welch's t-test of two groups, Kruskal-Wallis and one-way analysis of variance
+    of more, Spearman and Pearson correlation with a quantity. P-values are also given corrected for
+    the number of parameters by Holm's method.
 
     A shift is the score at time zero. With years since the first visit as time that is the baseline
     score, and the two are one test, which is corrected for once. With ages it is the score
@@ -48,16 +54,23 @@ def compare_groups(
     kind : {"auto", "groups", "continuous"}
         Whether `by` names groups or is a quantity; by default numbers with more than five
         different values are a quantity.
+    test : {"model", "stages"}
+        Whether to test inside the model, or the estimated stages after the fit.
 
     Returns
     -------
     DataFrame
-        One row for each parameter. `n_...`, `mean_...` and `sd_...` of each group; `test`,
-        `statistic`, `p_value`, `p_corrected` and `rank_effect` of the rank test (rank-biserial
-        correlation, epsilon squared or rho); `mean_test`, `mean_statistic`, `mean_p_value`,
-        `mean_p_corrected` and `effect_size` of the test of means (Cohen's d, eta squared or r).
-        Positive effects mean higher values in the last group. `attrs["excluded"]` counts
-        subjects that were left out, by reason.
+        One row for each parameter. `n_...`, `mean_...` and `sd_...` of the estimated stages of each
+        group; `test`, `statistic`, `p_value` and `p_corrected` of the test; `estimate` with its
+        error `se` and 95 % interval `low` to `high`: the last group against the first, or the
+        change for one more of a quantity, of shifts and scores as a difference and of speeds as a
+        ratio. Of more than two groups these are there for each group but the first
+        (`estimate_...`). `rank_effect` (rank-biserial correlation, epsilon squared or rho),
+        `mean_test`, `mean_statistic`, `mean_p_value`, `mean_p_corrected` and `effect_size` (Cohen's
+        d, eta squared or r) are of the estimated stages, and so are all tests with
+        `test="stages"`, which gives no estimates. Positive effects mean higher values in the last
+        group. `attrs["excluded"]` counts subjects that were left out, by reason, and
+        `attrs["continuous"]` says whether it was a quantity.
 
     Examples
     --------
@@ -69,6 +82,8 @@ def compare_groups(
     >>> bool(bd.compare_groups(model, by="apoe4").loc["shift", "p_value"] < 0.01)
     True
     """
+    if test not in ("model", "stages"):
+        raise ParameterError(f'test must be "model" or "stages"; got {test!r}.')
     parameters = subject_parameters(model, cohort)
     column, changing = _subject_values(model, by, cohort)
     values = column.reindex(parameters.index)
@@ -94,6 +109,9 @@ def compare_groups(
         rows = [_correlate(frame[name].to_numpy(), numbers.to_numpy(float)) for name in PARAMETERS]
     else:
         rows = [_compare(frame[name], values) for name in PARAMETERS]
+    if test == "model" and model.people == "differ":
+        inside = group_differences(model, numbers if continuous else values, continuous, cohort)
+        rows = [_with_test(row, found) for row, found in zip(rows, inside, strict=True)]
     table = pd.DataFrame(rows, index=pd.Index(PARAMETERS, name="parameter"))
     # With times that begin at 0 the shift is the baseline score: one test, not two.
     repeats = np.allclose(frame["shift"], frame["baseline score"])
@@ -111,8 +129,19 @@ def compare_groups(
     if excluded:
         listed = ", ".join(f"{count} {reason}" for reason, count in excluded.items())
         warnings.warn(f"subjects left out: {listed}.", DataWarning, stacklevel=2)
-    table.attrs.update(by=str(column.name), excluded=excluded)
+    table.attrs.update(by=str(column.name), excluded=excluded, continuous=continuous)
     return table
+
+
+def _with_test(row: dict[Hashable, Any], found: dict[str, Any]) -> dict[Hashable, Any]:
+    """Replace the rank test of a row by that of the model, with its estimates."""
+    tested = {name: found.pop(name) for name in ("test", "statistic", "p_value")}
+    merged: dict[Hashable, Any] = {}
+    for name, value in row.items():
+        merged[name] = tested.get(str(name), value)
+        if name == "p_value":
+            merged.update(found)
+    return merged
 
 
 def subject_parameters(model: Any, cohort: Cohort | None = None) -> pd.DataFrame:

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from braindive.cohort.covariates import SubjectCovariate
 from braindive.cohort.preprocessing import Covariate, Preprocessing
 from braindive.dive.curves import CURVES, Bounds, Curves, Trajectories
 from braindive.dive.priors import Gamma, Normal, Priors
@@ -37,7 +38,7 @@ from braindive.space import Regions, Surface, Volume, space_from_arrays
 from braindive.staging.covariance import Covariance
 from braindive.staging.curve_uncertainty import CurveUncertainty
 from braindive.staging.marginal_stager import MarginalStager, Training
-from braindive.staging.population import Population
+from braindive.staging.population import Design, Effects, Population
 from braindive.values.protocol import Unit
 
 
@@ -102,7 +103,7 @@ REGISTRY: dict[str, Saveable] = {
     "Unit": saveable(Unit, "offset", "scale"),
     "Timeline": saveable(Timeline, "subject_of_visit", "times", "centres", "unit"),
     "Training": saveable(
-        Training, "timeline", "sums", "weights", "reference", "groups", box="bounds"
+        Training, "timeline", "sums", "weights", "reference", "groups", "design", box="bounds"
     ),
     # What staging has learnt.
     "Marginal": saveable(
@@ -118,8 +119,18 @@ REGISTRY: dict[str, Saveable] = {
         "known_scores",
     ),
     "Population": saveable(
-        Population, "shift_means", "shift_sds", "log_speed_means", "log_speed_sds", "shares"
+        Population,
+        "shift_means",
+        "shift_sds",
+        "log_speed_means",
+        "log_speed_sds",
+        "shares",
+        "effects",
     ),
+    # What moves people.
+    "Effects": saveable(Effects, "shift", "log_speed"),
+    "Design": saveable(Design, "shift", "log_speed", "lead"),
+    "SubjectCovariate": saveable(SubjectCovariate, "name", "means", "sds", "levels"),
     "Covariance": saveable(Covariance, "within", "between", "weights"),
     "CurveUncertainty": saveable(
         CurveUncertainty, "covariance", "centre", "spread", "unit_variance"
@@ -195,7 +206,11 @@ Names that are not listed are the same in both.
 """
 
 
-_ADDED = {"Parameters": ("vertex_covariance", "shares")}
+_ADDED = {
+    "Parameters": ("vertex_covariance", "shares"),
+    "Training": ("design",),
+    "Population": ("effects",),
+}
 """Fields that a format got after it was new; they are in files only where they hold something."""
 
 

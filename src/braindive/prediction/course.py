@@ -128,5 +128,6 @@ def foresee(stager: Stager, training: Training, n_known: IntArray) -> Course:
     index, years = timeline.subject_of_visit, timeline.years
     early = np.arange(len(index)) - timeline.starts[index] < n_known[index]
     history = Timeline.from_times(index[early], years[early], timeline.unit)
-    stages = stager.place(history, training.sums[early], training.weights[early], training.groups)
+    sums, weights = training.sums[early], training.weights[early]
+    stages = stager.place(history, sums, weights, training.groups, training.design)
     return Course.of(stager.trajectories, stages.for_prediction(), index, years)

@@ -97,6 +97,9 @@ def simulate_cohort(
     cognition: bool = False,
     demographics: bool = False,
     group_effect: float | None = None,
+    carrier_share: float | None = None,
+    carriers_shift: float = 0.0,
+    carriers_speed: float = 1.0,
     dtype: str = "float64",
 ) -> Simulation:
     """Simulate a cohort; the defaults are the basic setting of the DIVE paper.
@@ -166,6 +169,13 @@ def simulate_cohort(
         With a number the table gets a column `apoe4`, 1 for carriers of a risk gene and 0 for
         others. Carriers' shifts are higher by so many standard deviations, and so are the
         logarithms of their speeds; 0 plants no effect.
+    carrier_share : float, optional
+        Share of carriers of the risk gene, drawn from everybody, for effects that are told apart:
+        in place of `group_effect`, with the same column `apoe4`.
+    carriers_shift : float
+        By how much carriers' shifts are higher, in units of the score.
+    carriers_speed : float
+        How many times as fast carriers are.
     dtype : {"float64", "float32"}
         Type of the values.
 
@@ -206,6 +216,9 @@ def simulate_cohort(
         controls_speed=controls_speed,
         mislabelled=mislabelled,
         group_effect=group_effect,
+        carrier_share=carrier_share,
+        carriers_shift=carriers_shift,
+        carriers_speed=carriers_speed,
     )
     speeds, shifts = people.speeds, people.shifts
     subject = np.repeat(np.arange(n_subjects), n_visits)

@@ -51,6 +51,9 @@ def draw_people(
     controls_speed: float | None,
     mislabelled: float,
     group_effect: float | None,
+    carrier_share: float | None = None,
+    carriers_shift: float = 0.0,
+    carriers_speed: float = 1.0,
 ) -> People:
     """Draw speeds and shifts, and say who is a control; the words are `simulate_cohort`'s.
 
@@ -66,6 +69,7 @@ def draw_people(
     (np.int64(3), True)
     """
     _check_controls(control_share, controls_shift, controls_speed, mislabelled)
+    _check_carriers(group_effect, carrier_share, carriers_shift, carriers_speed)
     n_controls = int(np.ceil(min(1.0, control_share) * n_subjects))
     n_genuine = n_controls - round(mislabelled * n_controls)
 
@@ -80,6 +84,10 @@ def draw_people(
     if group_effect is not None:
         carriers = draw_carriers(n_subjects, random)
         shifts = shifts + group_effect * spreads * carriers
+    if carrier_share is not None:
+        # As many as the share says, so that cohorts differ in who they are and not in how many.
+        chosen = random.permutation(n_subjects) < round(carrier_share * n_subjects)
+        carriers, shifts = chosen, shifts + carriers_shift * chosen
     # Controls that have a distribution of their own come first; otherwise the earliest are chosen.
     places = np.arange(n_subjects)
     order = places if controls_shift is not None else np.argsort(np.argsort(shifts))
@@ -89,6 +97,8 @@ def draw_people(
     if group_effect is not None:
         sd_of_log_speed = _SPEED_SHAPE**-0.5
         speeds = speeds * np.exp(group_effect * sd_of_log_speed * carriers)
+    if carrier_share is not None:
+        speeds = speeds * np.where(chosen, carriers_speed, 1.0)
 
     wrong = np.zeros(n_subjects, dtype=bool)
     if n_controls > n_genuine:
@@ -118,6 +128,30 @@ def draw_demographics(
         members = random.permutation(np.flatnonzero(group))
         sexes[members] = np.where(np.arange(len(members)) % 2 == 0, "F", "M")
     return ages, sexes
+
+
+def _check_carriers(
+    group_effect: float | None,
+    carrier_share: float | None,
+    carriers_shift: float,
+    carriers_speed: float,
+) -> None:
+    if carrier_share is None:
+        if carriers_shift != 0 or carriers_speed != 1:
+            raise ParameterError(
+                "carriers_shift and carriers_speed are about carriers: they need a carrier_share."
+            )
+        return
+    if group_effect is not None:
+        raise ParameterError(
+            "group_effect draws carriers of its own; give it, or carrier_share, not both."
+        )
+    if not 0 < carrier_share < 1:
+        raise ParameterError(f"carrier_share is a share between 0 and 1; got {carrier_share}.")
+    if not carriers_speed > 0:
+        raise ParameterError(
+            f"carriers_speed is how many times as fast carriers are, above 0; got {carriers_speed}."
+        )
 
 
 def _check_controls(

@@ -153,12 +153,17 @@ def sensitivities(problem: CorrelatedStageProblem, posterior: Posterior) -> tupl
     """Derivatives of expected speeds and shifts by the parameters, each (S, n_parameters).
 
     Parameters are those of the curves, then of each group mean and log-sd of the shift, and mean
-    and log-sd of the log speed. The derivative of an expected value is its covariance, over the
-    posterior, with the derivative of the log-density.
+    and log-sd of the log speed, then the effects of covariates on both means. The derivative of an
+    expected value is its covariance, over the posterior, with the derivative of the log-density.
     """
-    timeline, people = problem.timeline, problem.prior.population
+    timeline, prior, people = problem.timeline, problem.prior, problem.prior.population
     n_curves = problem.trajectories.to_array().size
-    size = n_curves + 4 * people.n_groups
+    design = prior.design if people.effects is not None else None
+    n_effects = 0 if design is None else design.shift.shape[1] + design.log_speed.shape[1]
+    size = n_curves + 4 * people.n_groups + n_effects
+    log_speed_means, shift_means = prior.of_groups()
+    leads = prior.leads(np.arange(people.n_groups)[:, None])
+    log_speed_sds, shift_sds = people.log_speed_sds[:, None], people.shift_sds[:, None]
     totals = np.zeros((3, timeline.n_subjects, size))
     for log_speeds, shifts, weights in zip(
         posterior.log_speeds, posterior.shifts, posterior.weights, strict=True
@@ -171,17 +176,23 @@ def sensitivities(problem: CorrelatedStageProblem, posterior: Posterior) -> tupl
         by_curves = weighted_residuals[:, :, None] * problem.trajectories.jacobian(scores)
         gradients = np.empty((timeline.n_subjects, size))
         gradients[:, :n_curves] = timeline.by_subject(by_curves.reshape(len(scores), -1))
-        member = problem.prior.membership(log_speeds, shifts)
-        along_shift = (shifts - people.shift_means[:, None]) / people.shift_sds[:, None]
-        along_speed = log_speeds - people.log_speed_means[:, None]
-        along_speed /= people.log_speed_sds[:, None]
-        by_population = (
-            along_shift / people.shift_sds[:, None],
-            along_shift**2 - 1,
-            along_speed / people.log_speed_sds[:, None],
-            along_speed**2 - 1,
-        )
-        gradients[:, n_curves:] = np.concatenate([member * each for each in by_population]).T
+        member = prior.membership(log_speeds, shifts)
+        along_shift = (shifts - shift_means) / shift_sds
+        along_speed = (log_speeds - log_speed_means) / log_speed_sds
+        by_shift = member * along_shift / shift_sds
+        by_log_speed = member * along_speed / log_speed_sds + by_shift * leads
+        by_population = [
+            by_shift,
+            member * (along_shift**2 - 1),
+            by_log_speed,
+            member * (along_speed**2 - 1) + by_shift * leads * log_speed_sds**2,
+        ]
+        if design is not None:
+            by_population += [
+                design.shift.T * by_shift.sum(axis=0),
+                design.log_speed.T * by_log_speed.sum(axis=0),
+            ]
+        gradients[:, n_curves:] = np.concatenate(by_population).T
         totals += np.stack([weights, weights * speeds, weights * shifts])[:, :, None] * gradients
     expected_speeds, expected_shifts = posterior.mean()
     return (

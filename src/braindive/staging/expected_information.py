@@ -20,7 +20,6 @@ from braindive.staging.likelihood import FINE, Posterior, evaluate
 from braindive.staging.marginal_fit import points_at
 from braindive.staging.optimum import Climb
 from braindive.staging.packing import Packing
-from braindive.staging.population import StagePrior
 
 # Subjects for each number that stages depend on, from which on their own gradients are enough, and
 # up to which they are simulated else. In six cohorts with 7 for each, errors by their own gradients
@@ -125,7 +124,7 @@ def simulate_again(
         problem,
         pooled=PooledMeans(means, weights, np.zeros_like(pooled.within)),
         timeline=timeline,
-        prior=StagePrior(problem.prior.population, np.tile(problem.prior.groups, n_times)),
+        prior=problem.prior.repeated(n_times),
     )
     return again, speeds, shifts
 

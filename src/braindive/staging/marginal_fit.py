@@ -35,6 +35,7 @@ from braindive.staging.optimum import (
 )
 from braindive.staging.packing import Packing
 from braindive.staging.pieces import search_stages
+from braindive.staging.population import Design
 from braindive.staging.weak_priors import WeakPriors
 
 # Subjects on whom starts are compared, with whom the best of them goes on, and those of the fine
@@ -169,6 +170,7 @@ def fit_marginal(
     parameters: Parameters,
     priors: Priors,
     controls: BoolArray | None,
+    design: Design | None = None,
 ) -> MarginalFit:
     """Fit the marginal model to pooled means, roughly: `refined` takes it to the optimum.
 
@@ -184,6 +186,8 @@ def fit_marginal(
         Given by the user; whether speeds vary, and of the curves.
     controls : (n_visits,) bool or None
         Control visits.
+    design : Design, optional
+        Covariates that move people's shifts and speeds.
 
     Returns
     -------
@@ -194,7 +198,7 @@ def fit_marginal(
     few = evenly(np.arange(timeline.n_subjects), _FEW_SUBJECTS)
     ways = find_starts(pooled, timeline, parameters, groups)
     outcomes = [
-        _follow_best(pooled, timeline, parameters, priors, groups, few, starts, speeds_vary)
+        _follow_best(pooled, timeline, parameters, priors, groups, few, starts, speeds_vary, design)
         for starts in ways
     ]
     if len(outcomes) > 1:
@@ -218,7 +222,7 @@ def fit_marginal(
         best.climb.problem,
         pooled=pooled,
         timeline=timeline,
-        prior=replace(best.climb.problem.prior, groups=groups),
+        prior=replace(best.climb.problem.prior, groups=groups, design=design),
     )
     best = replace(best, direction_is_clear=clear)
     return best if len(few) == timeline.n_subjects else best.seen_by(everyone)
@@ -243,11 +247,12 @@ def _follow_best(
     few: IntArray,
     starts: list[Start],
     speeds_vary: bool,
+    design: Design | None,
 ) -> MarginalFit:
     """Climb from several starts on some of the subjects, and follow the best of them."""
     found, fewest = [], evenly(few, _FEWEST_SUBJECTS)
     for start in starts:
-        problem = set_out(pooled, timeline, parameters.noise, groups, start, speeds_vary)
+        problem = set_out(pooled, timeline, parameters.noise, groups, start, speeds_vary, design)
         if priors.trajectory is not None:
             problem = replace(problem, trajectories=within_prior(priors.trajectory, problem))
         scores = timeline.scores(start.speeds, start.shifts)

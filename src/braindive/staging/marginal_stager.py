@@ -20,7 +20,7 @@ from braindive.staging.expected_information import known_information
 from braindive.staging.likelihood import Posterior, integrate
 from braindive.staging.marginal_fit import MarginalFit
 from braindive.staging.pieces import search_stages
-from braindive.staging.population import UNKNOWN, Population, StagePrior
+from braindive.staging.population import UNKNOWN, Design, Population, StagePrior
 from braindive.staging.stagers import Stages
 
 
@@ -41,6 +41,8 @@ class Training:
         Of the curves.
     groups : (n_subjects,) int or None
         Group of each subject in the population.
+    design : Design or None
+        What covariates say of each subject.
     """
 
     timeline: Timeline
@@ -49,6 +51,7 @@ class Training:
     reference: BoolArray
     bounds: Bounds
     groups: IntArray | None = None
+    design: Design | None = None
 
     def select(self, subjects: IntArray) -> Training:
         """Return what is known of some subjects, ascending."""
@@ -60,6 +63,7 @@ class Training:
             weights=self.weights[visits],
             reference=self.reference[visits],
             groups=None if self.groups is None else self.groups[subjects],
+            design=None if self.design is None else self.design.select(subjects),
         )
 
 
@@ -170,11 +174,16 @@ class MarginalStager:
         )
 
     def place(
-        self, timeline: Timeline, sums: Array, weights: Array, groups: IntArray | None = None
+        self,
+        timeline: Timeline,
+        sums: Array,
+        weights: Array,
+        groups: IntArray | None = None,
+        design: Design | None = None,
     ) -> MarginalStages:
         """Place the subjects whose measurements were pooled.
 
-        Where their groups are not given, they may be of any.
+        Where their groups are not given, they may be of any; without covariates they are usual.
         """
         if groups is None:
             groups = np.full(timeline.n_subjects, UNKNOWN if self.population.n_groups > 1 else 0)
@@ -183,10 +192,21 @@ class MarginalStager:
             timeline,
             self.trajectories,
             self.noise,
-            StagePrior(self.population, groups),
+            StagePrior(self.population, groups, self._seen(design, timeline)),
             self.covariance,
         )
         return place_subjects(problem, self.known_shifts)
+
+    def _seen(self, design: Design | None, timeline: Timeline) -> Design | None:
+        """Covariates of people who were seen at some times."""
+        if self.population.effects is None:
+            return None
+        if design is None:
+            effects, n_subjects = self.population.effects, timeline.n_subjects
+            of_shift = np.zeros((n_subjects, len(effects.shift)))
+            of_speed = np.zeros((n_subjects, len(effects.log_speed)))
+            design = Design(of_shift, of_speed, np.zeros(n_subjects))
+        return design.at(timeline)
 
     def errors(self, placed: MarginalStages) -> Array:
         """Standard errors of speed, shift at time 0 and first score, (n_subjects, 3).

@@ -15,7 +15,7 @@ from braindive.dive.problem import Parameters
 from braindive.dive.timeline import Timeline
 from braindive.dive.trajectories import search_trajectories
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
-from braindive.staging.population import Population, StagePrior
+from braindive.staging.population import Design, Population, StagePrior
 
 # Speeds and spreads from which a fit starts: controls at 60 % of the others' speed. Choices.
 _LOG_SPEED_MEANS, _LOG_SPEED_SD = (-0.5, -0.08), 0.4
@@ -139,14 +139,17 @@ def set_out(
     groups: IntArray,
     start: Start,
     speeds_vary: bool,
+    design: Design | None = None,
 ) -> CorrelatedStageProblem:
     """Covariances and population to begin with, and the origin and unit of the packed score."""
     last = groups == groups.max()
-    centre = float(start.shifts[last].mean())
+    first = start.shifts if design is None else start.shifts - design.lead * start.speeds
+    centre = float(first[last].mean())
     unit = float(start.speeds[last].mean() if timeline.has_follow_up else start.shifts[last].std())
     shifts, speeds = (start.shifts - centre) / unit, start.speeds / unit
     trajectories = start.trajectories.rescored(centre, unit)
-    own = [shifts[groups == group] for group in range(int(groups.max()) + 1)]
+    first = (first - centre) / unit
+    own = [first[groups == group] for group in range(int(groups.max()) + 1)]
     means, spreads = (np.array([float(f(each)) for each in own]) for f in (np.mean, np.std))
     means[-1] = 0.0
     spreads = np.maximum(spreads, 0.05 * spreads.max() + 1e-6)
@@ -160,13 +163,14 @@ def set_out(
         log_speeds,
         np.full(len(own), _LOG_SPEED_SD if vary else _NO_SPREAD),
         np.bincount(groups) / len(groups),
+        None if design is None else design.no_effects(),
     )
     problem = CorrelatedStageProblem(
         pooled,
         timeline,
         trajectories,
         noise,
-        StagePrior(population, groups),
+        StagePrior(population, groups, design),
         Covariance.independent(pooled.weights.mean(axis=0), noise),
     )
     return replace(problem, covariance=_moments(problem, speeds, shifts))

@@ -11,7 +11,7 @@ from braindive.dive.curves import Bounds, Curves
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
 from braindive.staging.likelihood import Evaluation
 from braindive.staging.matrices import Roots
-from braindive.staging.population import Population, StagePrior
+from braindive.staging.population import Effects, Population
 
 # Clusters up to which E and B are climbed with the rest: their numbers grow with the square of
 # that of the clusters. With more, as in atlases, they are updated by the EM. A choice.
@@ -41,6 +41,10 @@ class Packing:
         Whether people differ in speed.
     within, between : Roots or None
         How E and B are packed; None where they are not.
+    n_effects : (int, int)
+        Effects of covariates on the shift, and on the log speed.
+    curves_vary : bool
+        Whether curves are packed; else they stay as they are.
     """
 
     curve: type[Curves]
@@ -51,12 +55,15 @@ class Packing:
     speeds_vary: bool
     within: Roots | None
     between: Roots | None
+    n_effects: tuple[int, int] = (0, 0)
+    curves_vary: bool = True
 
     @classmethod
     def of(
         cls, problem: CorrelatedStageProblem, bounds: Bounds, speeds_vary: bool = True
     ) -> Packing:
         """Return the packing of a problem's parameters."""
+        effects = problem.prior.population.effects
         curve, follow_up = type(problem.trajectories), problem.timeline.has_follow_up
         climbed = len(problem.noise) <= _MOST_CLUSTERS
         lows = [bounds.limits.get(name, (-np.inf, np.inf))[0] for name in curve.names()]
@@ -69,25 +76,27 @@ class Packing:
             speeds_vary and follow_up,
             Roots.of(problem.covariance.within) if climbed else None,
             Roots.of(problem.covariance.between) if climbed and follow_up else None,
+            (0, 0) if effects is None else (len(effects.shift), len(effects.log_speed)),
         )
 
     @property
     def n_curves(self) -> int:
-        """Numbers in the vector that belong to the curves: the first ones."""
+        """Parameters of all curves."""
         return self.n_clusters * self.curve.n_parameters()
 
     @property
     def sizes(self) -> list[int]:
-        """Lengths of the parts: curves, E, B, and the population's four."""
+        """Lengths of the parts: curves, E, B, the population's four, and effects on both means."""
         others = self.n_groups - 1
         return [
-            self.n_curves,
+            self.n_curves if self.curves_vary else 0,
             0 if self.within is None else self.within.n_numbers,
             0 if self.between is None else self.between.n_numbers,
             others,
             self.n_groups if self.has_follow_up else others,
             others if self.speeds_vary else 0,
             self.n_groups if self.speeds_vary else 0,
+            *self.n_effects,
         ]
 
     def of_stages(self) -> IntArray:
@@ -109,7 +118,7 @@ class Packing:
     def pack(self, problem: CorrelatedStageProblem) -> Array:
         """Return the parameters of a problem as a vector."""
         people, covariance = problem.prior.population, problem.covariance
-        parts = [self.pack_curves(problem.trajectories).ravel()]
+        parts = [self.pack_curves(problem.trajectories).ravel()] if self.curves_vary else []
         if self.within is not None:
             parts.append(self.within.pack(covariance.within))
         if self.between is not None:
@@ -118,6 +127,8 @@ class Packing:
         parts.append(np.log(people.shift_sds)[: self.n_groups - (not self.has_follow_up)])
         if self.speeds_vary:
             parts += [people.log_speed_means[:-1], np.log(people.log_speed_sds)]
+        if people.effects is not None:
+            parts += [people.effects.shift, people.effects.log_speed]
         return np.concatenate(parts)
 
     def unpack_curves(self, numbers: Array) -> Curves:
@@ -128,7 +139,9 @@ class Packing:
 
     def unpack(self, vector: Array, problem: CorrelatedStageProblem) -> CorrelatedStageProblem:
         """Return the problem with the parameters of a vector."""
-        curves, within, between, means, spreads, log_speeds, speed_spreads = self.parts(vector)
+        curves, within, between, means, spreads, log_speeds, speed_spreads, *effects = self.parts(
+            vector
+        )
         old, people = problem.covariance, problem.prior.population
         e = old.within if self.within is None else self.within.unpack(within)
         b = old.between if self.between is None else self.between.unpack(between)
@@ -137,23 +150,29 @@ class Packing:
         if self.speeds_vary:
             speed_sds = np.exp(speed_spreads)
             speed_means = np.append(log_speeds, -0.5 * speed_sds[-1] ** 2)
+        population = Population(
+            np.append(means, 0.0),
+            shift_sds,
+            speed_means,
+            speed_sds,
+            people.shares,
+            None if people.effects is None else Effects(*effects),
+        )
         return replace(
             problem,
-            trajectories=self.unpack_curves(curves),
+            trajectories=self.unpack_curves(curves) if self.curves_vary else problem.trajectories,
             covariance=Covariance(e, b, old.weights),
-            prior=StagePrior(
-                Population(np.append(means, 0.0), shift_sds, speed_means, speed_sds, people.shares),
-                problem.prior.groups,
-            ),
+            prior=replace(problem.prior, population=population),
         )
 
     def gradients(self, vector: Array, problem: CorrelatedStageProblem, at: Evaluation) -> Array:
         """Gradient of each subject's log-likelihood by the vector, (n_subjects, n_numbers)."""
-        n_subjects = len(at.log_likelihoods)
-        by_curves = at.by_curves.copy()
-        by_curves[..., self.logarithmic] *= problem.trajectories.to_array()[:, self.logarithmic]
+        n_subjects, parts = len(at.log_likelihoods), []
         _, within, between, *_ = self.parts(vector)
-        parts = [by_curves.reshape(n_subjects, -1)]
+        if self.curves_vary:
+            by_curves = at.by_curves.copy()
+            by_curves[..., self.logarithmic] *= problem.trajectories.to_array()[:, self.logarithmic]
+            parts.append(by_curves.reshape(n_subjects, -1))
         if self.within is not None:
             parts.append(self.within.gradients(at.by_within, within))
         if self.between is not None:
@@ -167,7 +186,7 @@ class Packing:
         The J visits of a subject tell E by J - 1 contrasts, and E / J + B by their mean; of a
         covariance C, a normal vector has the information tr(C^-1 dC C^-1 dC) / 2.
         """
-        _, *numbers, _, _, _, _ = self.parts(vector)
+        numbers = self.parts(vector)[1:3]
         covariance, n_within = problem.covariance, self.sizes[1]
         found = np.zeros((sum(self.sizes[1:3]),) * 2)
         if self.within is None:
@@ -190,13 +209,17 @@ class Packing:
         """Derivatives of what stages depend on by the vector, (n_parameters, n_numbers).
 
         Parameters are those of the curves, then every group's mean of the shift, its log-sd, the
-        mean of the log speed and its log-sd.
+        mean of the log speed and its log-sd, and then the effects of covariates on both means.
         """
         people, n_groups = problem.prior.population, self.n_groups
         ends = np.concatenate([[0], np.cumsum(self.sizes)])
-        found = np.zeros((self.n_curves + 4 * n_groups, ends[-1]))
-        lever = np.where(self.logarithmic, problem.trajectories.to_array(), 1.0)
-        found[: self.n_curves, : self.n_curves] = np.diag(lever.ravel())
+        n_effects = sum(self.n_effects)
+        found = np.zeros((self.n_curves + 4 * n_groups + n_effects, ends[-1]))
+        if self.curves_vary:
+            lever = np.where(self.logarithmic, problem.trajectories.to_array(), 1.0)
+            found[: self.n_curves, : self.n_curves] = np.diag(lever.ravel())
+        if n_effects:
+            found[-n_effects:, -n_effects:] = np.eye(n_effects)
         for part in range(4):
             for group in range(self.sizes[3 + part]):
                 found[self.n_curves + part * n_groups + group, ends[3 + part] + group] = 1.0
@@ -206,16 +229,29 @@ class Packing:
         return found
 
     def _population_gradients(self, problem: CorrelatedStageProblem, at: Evaluation) -> list[Array]:
-        """Each subject's gradient by its own group's parameters, 0 by the others'."""
-        people, groups = problem.prior.population, problem.prior.groups
+        """Each subject's gradient by its own group's parameters, 0 by the others', and effects."""
+        prior, people, groups = problem.prior, problem.prior.population, problem.prior.groups
         member = (groups[:, None] == np.arange(self.n_groups)).astype(float)
+        of_mean, of_spread, of_speed, of_speed_spread = at.by_population.T
+        if prior.design is not None:
+            # Who is faster is further on at the mean of its visits too.
+            on_the_way = of_mean * prior.leads(groups)
+            of_speed = of_speed + on_the_way
+            of_speed_spread = of_speed_spread + on_the_way * people.log_speed_sds[groups] ** 2
         by_mean, by_spread, by_speed, by_speed_spread = (
-            member * column[:, None] for column in at.by_population.T
+            member * column[:, None] for column in (of_mean, of_spread, of_speed, of_speed_spread)
         )
         # The last group's mean of the log speed moves with its spread: the mean speed is 1.
         by_speed_spread[:, -1] -= people.log_speed_sds[-1] ** 2 * by_speed[:, -1]
         parts = [by_mean[:, :-1], by_spread if self.has_follow_up else by_spread[:, :-1]]
-        return parts + ([by_speed[:, :-1], by_speed_spread] if self.speeds_vary else [])
+        if self.speeds_vary:
+            parts += [by_speed[:, :-1], by_speed_spread]
+        if prior.design is not None:
+            parts += [
+                prior.design.shift * of_mean[:, None],
+                prior.design.log_speed * of_speed[:, None],
+            ]
+        return parts
 
 
 def _normal_information(covariance: Array, derivatives: Array) -> Array:

@@ -14,6 +14,7 @@ from braindive.dive.priors import Priors
 from braindive.dive.problem import Parameters
 from braindive.dive.stages import StageProblem, find_stages
 from braindive.dive.timeline import Timeline
+from braindive.staging.population import Design
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,17 @@ class Stager(Protocol):
         """The curves that stages are read off."""
 
     def place(
-        self, timeline: Timeline, sums: Array, weights: Array, groups: IntArray | None = None
+        self,
+        timeline: Timeline,
+        sums: Array,
+        weights: Array,
+        groups: IntArray | None = None,
+        design: Design | None = None,
     ) -> Stages:
         """Place the subjects whose measurements were pooled into sums and weights.
 
-        Their groups in the population, such as controls, are given where they are known.
+        Their groups in the population, such as controls, and their covariates are given where they
+        are known.
         """
 
     def errors(self, placed: Any) -> Array:
@@ -85,9 +92,14 @@ class PublishedStager:
         return self.parameters.trajectories
 
     def place(
-        self, timeline: Timeline, sums: Array, weights: Array, groups: IntArray | None = None
+        self,
+        timeline: Timeline,
+        sums: Array,
+        weights: Array,
+        groups: IntArray | None = None,
+        design: Design | None = None,
     ) -> PublishedStages:
-        """Most probable speeds and shifts; groups do not matter."""
+        """Most probable speeds and shifts; groups and covariates do not matter."""
         problem = StageProblem(
             PooledMeans.from_sums(sums, weights),
             timeline,
@@ -135,7 +147,12 @@ class TimeStager:
     trajectories: Curves
 
     def place(
-        self, timeline: Timeline, sums: Array, weights: Array, groups: IntArray | None = None
+        self,
+        timeline: Timeline,
+        sums: Array,
+        weights: Array,
+        groups: IntArray | None = None,
+        design: Design | None = None,
     ) -> Stages:
         """Speed 1, and the shift that makes the score the time."""
         return Stages(timeline, np.ones(timeline.n_subjects), timeline.centres / timeline.unit)

@@ -21,6 +21,9 @@ _LOG_SHIFT_SD = Normal(0.0, 1.5)
 # Mean shift of controls in spreads of the shifts: on a flat early plateau nothing else says how
 # long before the disease they are. A choice.
 _CONTROLS_SHIFT = 2.0
+# Effects of covariates, in spreads of the shifts and in log speed, for one standard deviation of
+# the covariate: each prior weighs less than one person. Choices.
+_SHIFT_EFFECT, _SPEED_EFFECT = 3.0, Normal(0.0, 1.5)
 # B's prior is worth so many people and lies at that share of E: it keeps B invertible where people
 # are alike. E's is worth K + 2 visits with independent vertices. Choices.
 _BETWEEN_WORTH, _BETWEEN_SHARE = 2.0, 0.01
@@ -102,15 +105,19 @@ class WeakPriors:
         """Log-density up to a constant, its gradient, and the diagonal of its curvature."""
         gradient, curvature = np.zeros_like(vector), np.zeros_like(vector)
         by, bend = packing.parts(gradient), packing.parts(curvature)
-        numbers, within, between, shifts, spreads, log_speeds, speed_spreads = packing.parts(vector)
+        numbers, within, between, shifts, spreads, log_speeds, speed_spreads, *effects = (
+            packing.parts(vector)
+        )
         value = 0.0
         normals = [
             (3, shifts, Normal(0.0, _CONTROLS_SHIFT * self.spread)),
             (4, spreads - np.log(self.spread), _LOG_SHIFT_SD),
             (5, log_speeds, _CONTROLS_LOG_SPEED),
             (6, speed_spreads, _LOG_SPEED_SD),
+            (7, effects[0], Normal(0.0, _SHIFT_EFFECT * self.spread)),
+            (8, effects[1], _SPEED_EFFECT),
         ]
-        if self.raw is None:
+        if self.raw is None and packing.curves_vary:
             normals.append(
                 (0, numbers, Normal(np.ravel(self.curves.mean), np.ravel(self.curves.sd)))
             )
@@ -118,11 +125,10 @@ class WeakPriors:
             value += float(np.sum(prior.log_density(x)))
             by[part] -= (x - prior.mean) * prior.precision
             bend[part] += prior.precision
-        curves = packing.unpack_curves(numbers)
-        if self.raw is None:
-            value += self._add_changes(curves, by[0], bend[0])
-        else:
-            value += self._add_given(curves, packing, by[0], bend[0])
+        if packing.curves_vary:
+            curves = packing.unpack_curves(numbers)
+            add = self._add_changes if self.raw is None else self._add_given
+            value += add(curves, packing, by[0], bend[0])
         worths = packing.n_clusters + 2.0, _BETWEEN_WORTH
         packed = packing.within, packing.between
         for part, numbers, packs, centre, worth in zip(
@@ -135,7 +141,7 @@ class WeakPriors:
                 bend[part] += packs.prior_curvature(worth)
         return value, gradient, curvature
 
-    def _add_changes(self, curves: Curves, by: Array, bend: Array) -> float:
+    def _add_changes(self, curves: Curves, packing: Packing, by: Array, bend: Array) -> float:
         """A t distribution of all changes that are parameters: the first one of a sigmoid."""
         if not curves.has_amplitude():
             return 0.0

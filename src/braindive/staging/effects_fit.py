@@ -1,0 +1,109 @@
+"""Effects of covariates, estimated from where a fit without them has ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from braindive.arrays import Array
+from braindive.dive.pooled import PooledMeans
+from braindive.dive.priors import Priors
+from braindive.staging.covariance import CorrelatedStageProblem, Covariance
+from braindive.staging.curve_uncertainty import ScoreUnit, unit_of_controls, unit_of_years
+from braindive.staging.likelihood import COARSE
+from braindive.staging.marginal_fit import MarginalFit, searched_points
+from braindive.staging.marginal_stager import MarginalStager, Training
+from braindive.staging.optimum import look
+from braindive.staging.packing import Packing
+from braindive.staging.population import Design, Population, StagePrior
+from braindive.staging.weak_priors import WeakPriors
+
+
+def fit_effects(
+    stager: MarginalStager,
+    people: Training,
+    design: Design,
+    priors: Priors,
+    scale: str,
+    curves_vary: bool = True,
+) -> MarginalStager:
+    """Fit the marginal model again, with covariates, from where it is without.
+
+    Parameters
+    ----------
+    stager : MarginalStager
+        At the optimum without them.
+    people : Training
+        Subjects; their groups are known.
+    design : Design
+        What covariates say of each of them.
+    priors : Priors
+        Of the fit.
+    scale : {"years", "controls"}
+        Of the score.
+    curves_vary : bool
+        Whether curves, E and B are fitted again; with other people than those of the fit they stay
+        as they are, and so does the unit of the score.
+    """
+    assert people.groups is not None
+    problem = _problem(stager, people, design.at(people.timeline))
+    packing = Packing.of(problem, people.bounds, not priors.speed.is_fixed)
+    if not curves_vary:
+        packing = replace(packing, curves_vary=False, within=None, between=None)
+    independent = Covariance.independent(problem.covariance.weights, problem.noise)
+    weak = WeakPriors.of(problem, packing, people.bounds, independent.within, priors.trajectory)
+    points = searched_points(problem, stager.known_shifts, COARSE)
+    here = look(problem, packing.pack(problem), points, packing, weak)
+    fit = MarginalFit(here, packing, weak).on_fine_points()
+    found, posterior = fit.climb.problem, fit.climb.evaluation.posterior
+    if not curves_vary:
+        n_parameters = len(packing.parameter_jacobian(found))
+        unit = ScoreUnit(
+            stager.centre,
+            stager.spread,
+            np.zeros(n_parameters),
+            np.zeros(n_parameters),
+            stager.curve_uncertainty.unit_variance,
+        )
+    elif scale == "controls":
+        unit = unit_of_controls(found, posterior, people.reference)
+    else:
+        unit = unit_of_years(found, posterior)
+    return MarginalStager.of(fit, unit)
+
+
+def _problem(stager: MarginalStager, people: Training, design: Design) -> CorrelatedStageProblem:
+    """The fit's optimum as one with covariates without effects.
+
+    Without covariates the mean of the last group's shifts is 0 at the mean of its visits; with
+    them, at its first visits. The origin of the score moves by the way between them.
+    """
+    known, groups = stager.population, people.groups
+    assert groups is not None
+    centre, means = 0.0, known.shift_means
+    if known.effects is None:
+        speeds = np.exp(known.log_speed_means + known.log_speed_sds**2 / 2)
+        leads = [_mean(design.lead[groups == group]) for group in range(known.n_groups)]
+        centre = -leads[-1] * float(speeds[-1])
+        means = means - centre - np.array(leads) * speeds
+    population = Population(
+        means,
+        known.shift_sds,
+        known.log_speed_means,
+        known.log_speed_sds,
+        known.shares,
+        design.no_effects(),
+    )
+    return CorrelatedStageProblem(
+        PooledMeans.from_sums(people.sums, people.weights),
+        people.timeline,
+        stager.trajectories.rescored(centre, 1.0),
+        stager.noise,
+        StagePrior(population, groups, design),
+        stager.covariance,
+    )
+
+
+def _mean(values: Array) -> float:
+    return float(values.mean()) if len(values) else 0.0
