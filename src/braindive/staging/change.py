@@ -205,9 +205,10 @@ def find_changes(
     sums, weights : (n_visits, n_clusters)
         Their pooled measurements.
     """
-    known = stager.place(training.timeline, training.sums, training.weights, training.groups)
+    sums_then, weights_then, kinds = training.sums, training.weights, training.groups
+    known = stager.place(training.timeline, sums_then, weights_then, kinds, training.design)
     trusted = isinstance(stager, MarginalStager)
-    noise = visit_series(stager, known, training.sums, training.weights).lines().noise(trusted)
+    noise = visit_series(stager, known, sums_then, weights_then).lines().noise(trusted)
     timeline = placed.timeline
     return visit_series(stager, placed, sums, weights).lines().changes(noise, spans(timeline))
 
