@@ -19,7 +19,6 @@ import argparse
 import warnings
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 from scipy import stats
