@@ -46,6 +46,8 @@ def large_model(n_clusters: int, n_subjects: int) -> bd.DIVE:
     subject = np.repeat(np.arange(n_subjects), 2)
     times = np.tile([0.0, 1.0], n_subjects)
     model.scores_ = model.shifts_[subject] + times
+    model.speeds_se_ = model.baseline_scores_se_ = np.full(n_subjects, 0.3)
+    model.trajectory_errors = lambda scores: np.full((len(scores), n_clusters), 0.1)
     model.visits_ = pd.DataFrame({"subject": model.subjects_[subject], "time": times})
     return model
 

@@ -16,7 +16,7 @@ from selenium.webdriver.chrome.service import Service
 
 import braindive as bd
 
-WIDTH, HEIGHT = 1140, 960
+WIDTH, HEIGHT = 1280, 900
 
 
 def take(report: Path, picture: Path) -> None:
@@ -42,14 +42,13 @@ def take(report: Path, picture: Path) -> None:
             while not browser.execute_script("return document.querySelector('tr[data-person]')"):
                 time.sleep(0.1)
             browser.execute_script(
-                "window.scrollTo(0, document.getElementById('explore').offsetTop - 12);"
-                "document.querySelector('tr[data-person=\"7\"]').click()"
+                "window.scrollTo(0, 0);document.querySelector('tr[data-person=\"7\"]').click()"
             )
             time.sleep(3)
             seen = Image.open(io.BytesIO(browser.get_screenshot_as_png())).convert("RGB")
         finally:
             browser.quit()
-    seen.crop((0, 0, WIDTH, 776)).save(picture, optimize=True)
+    seen.save(picture, optimize=True)
 
 
 def draw_course(picture: Path) -> None:

@@ -44,9 +44,16 @@ def made_up_model(
     subject = np.repeat(np.arange(n_subjects), n_visits)
     times = np.tile(np.arange(float(n_visits)), n_subjects)
     model.scores_ = model.speeds_[subject] * times + model.shifts_[subject]
-    table = {"participant_id": model.subjects_[subject], "diagnosis": "patient", "MMSE": 27.0}
+    table = {"participant_id": model.subjects_[subject], "MMSE": 27.0}
+    table["diagnosis"] = np.where(subject % 3, "patient", "CN")
     table |= extra or {}
     model.visits_ = pd.DataFrame(table).assign(subject=model.subjects_[subject], time=times)
+    model.speeds_se_ = random.uniform(0.05, 0.2, n_subjects)
+    model.shifts_se_ = random.uniform(0.2, 0.5, n_subjects)
+    model.baseline_scores_se_ = random.uniform(0.2, 0.5, n_subjects)
+    curves = model.trajectories_
+    model.trajectory_errors = lambda scores: 0.1 + 0.05 * np.abs(curves.slope(np.asarray(scores)))
+    model.preprocessing_ = None
     model.spatial_strength_ = 2.5
     model.objective_ = -1e5 / np.arange(1.0, 9.0)
     model.n_iter_, model.converged_, model.stop_reason_ = 8, True, "converged"

@@ -1,8 +1,10 @@
 """What the report takes from a model, without a browser."""
 
 import base64
+import html
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +13,11 @@ from typer.testing import CliRunner
 import braindive as bd
 from braindive.cli.demo_disease import demo_cortex, demo_stages
 from braindive.cli.main import app
+from braindive.io.anatomy import Anatomy
 from braindive.palette import cluster_colours
-from braindive.report.picture import draw_space, thin_mesh
+from braindive.report.picture import draw_surface, thin_mesh
+from braindive.report.places import places_of_clusters
+from braindive.report.planes import draw_volume
 from braindive.space import Hemisphere
 from braindive.space.fsaverage import fsaverage5_mesh
 
@@ -41,26 +46,136 @@ def test_people_have_the_scores_of_their_own_visits(make_model):
     assert columns["Person"] == model.subjects_.tolist()
 
 
-def test_standard_errors_are_those_of_stage(model, cohort):
-    people = data_of(bd.build_report(model, cohort))["people"]
-    columns = {column["name"]: column["cells"] for column in people["columns"]}
-    np.testing.assert_allclose(columns["Score ±"], model.stage(cohort)["score_se"])
+def people_of(report):
+    return {c["name"]: c["cells"] for c in data_of(report)["people"]["columns"]}
 
 
-def test_paths_of_scans_stay_out_of_the_page(make_model):
-    model = make_model(None, extra={"path": "secret-folder/scan.mgh"})
-    assert "secret-folder" not in bd.build_report(model).html
+def test_standard_errors_are_those_of_stage_with_and_without_the_cohort(model, cohort):
+    stages = model.stage(cohort)
+    for report in (bd.build_report(model), bd.build_report(model, cohort)):
+        columns = people_of(report)
+        np.testing.assert_allclose(columns["Score ±"], stages["score_se"], rtol=1e-6)
+        np.testing.assert_allclose(columns["Speed ±"], stages["speed_se"], rtol=1e-6)
+
+
+def test_models_of_earlier_formats_have_a_report_that_says_what_it_does_not_know():
+    saved = Path(__file__).parents[1] / "io" / "saved" / "format-1.dive"
+    report = bd.build_report(bd.load_model(saved))
+    assert set(people_of(report)["Score ±"]) == {None}
+    assert "saved before fits kept standard errors" in report.html
+
+
+def test_errors_of_curves_reach_the_page(model):
+    data = data_of(bd.build_report(model))
+    scores = np.linspace(data["range"]["low"], data["range"]["high"], 401)
+    expected = model.trajectory_errors(scores)
+    for k, cluster in enumerate(data["clusters"]):
+        errors = np.frombuffer(base64.b64decode(cluster["errors"]), "<f4")
+        np.testing.assert_allclose(errors, expected[:, k], rtol=1e-6)
+
+
+def test_of_the_table_the_page_holds_diagnosis_and_what_was_asked_for(make_model):
+    extra = {"path": "secret-folder/scan.mgh", "postcode": "secret-town", "age": 71.5}
+    model = make_model(None, extra=extra)
+    held = ["Person", "Score", "Score ±", "Speed", "Speed ±", "Visits", "diagnosis"]
+    plain = bd.build_report(model)
+    assert list(people_of(plain)) == held
+    asked = bd.build_report(model, columns=["age"])
+    assert list(people_of(asked)) == [*held, "age"]
+    assert people_of(asked)["age"] == [71.5] * 12
+    for page in (plain, asked):
+        assert "secret" not in page.html
+    assert "MMSE" not in plain.html
+    assert (
+        "the id, the scores of all visits, the speed, standard errors of both, diagnosis, age."
+        in (asked.html)
+    )
+
+
+def test_an_unknown_column_is_named_with_those_there_are(make_model):
+    with pytest.raises(bd.ParameterError, match=r"'educaton'.*MMSE"):
+        bd.build_report(make_model(None), columns=["educaton"])
+
+
+def test_anonymous_people_are_numbers_by_their_scores(make_model):
+    model = make_model(None, n_subjects=12, names=[f"Ann Other {i}" for i in range(12)])
+    model.warnings_ = ["the maps of Ann Other 7 are odd."]
+    page = bd.build_report(model, anonymous=True)
+    assert "Ann" not in page.html
+    columns, first = people_of(page), model.scores_[::2]
+    assert columns["Person"] == [str(i + 1) for i in range(12)]
+    np.testing.assert_allclose(columns["Score"], np.sort(first))
+    order = np.argsort(first)
+    np.testing.assert_allclose(columns["Speed"], model.speeds_[order])
+    np.testing.assert_allclose(columns["Score ±"], model.baseline_scores_se_[order])
+    assert columns["diagnosis"] == np.where(order % 3, "patient", "CN").tolist()
+    people = data_of(page)["people"]
+    np.testing.assert_allclose(people["at"], model.scores_.reshape(12, 2)[order])
+    assert [people["groups"][g]["name"] for g in people["group"]] == columns["diagnosis"]
+    assert "for each person: a number," in page.html
+    # A negative control: without it, the ids are there.
+    assert "Ann Other 7" in bd.build_report(model).html
 
 
 def test_missing_entries_are_empty(make_model):
     model = make_model(None, n_subjects=2, n_visits=1, extra={"MMSE": [np.nan, 20.0]})
-    columns = {c["name"]: c["cells"] for c in data_of(bd.build_report(model))["people"]["columns"]}
-    assert columns["MMSE"] == [None, 20.0]
+    assert people_of(bd.build_report(model, columns=["MMSE"]))["MMSE"] == [None, 20.0]
+
+
+def test_regions_of_an_area_are_those_of_which_most_belongs_to_it():
+    labels = np.repeat(np.arange(4), [20, 20, 30, 3])
+    names = ("left insula", "right insula", "left cuneus", "right cuneus")
+    anatomy = Anatomy("", "", names, np.concatenate([labels, [-1]]))
+    responsibilities = np.zeros((74, 2))
+    responsibilities[:40, 0] = 0.9  # both insulae
+    responsibilities[40:70, 0] = 0.25  # the left cuneus, a little
+    responsibilities[:, 1] = 1 - responsibilities[:, 0]
+    first, second = places_of_clusters(anatomy, responsibilities)
+    assert [str(place) for place in first] == ["left and right insula (90 %)", "left cuneus (25 %)"]
+    # The right cuneus has too few vertices to be named.
+    assert [str(place) for place in second] == [
+        "left cuneus (75 %)",
+        "left and right insula (10 %)",
+    ]
+
+
+def test_no_progression_is_the_first_thing_that_is_said(make_model):
+    model = make_model(None)
+    assert "No progression was found" not in bd.build_report(model).html
+    model.progression_found_, model.progression_p_ = False, 0.41
+    words = re.sub(r"<[^>]+>", " ", bd.build_report(model).html.partition("<header>")[2])
+    assert words.split()[:4] == ["No", "progression", "was", "found"]
+    assert "(p = 0.41)" in words
+
+
+def test_methods_name_versions_settings_and_what_was_done(model):
+    page = bd.build_report(model).html
+    methods = re.search(r'id="methods-text">(.*?)</p>', page, re.DOTALL)[1]
+    for words in (
+        "Marinescu et al., 2019",
+        f"braindive {model.versions_['braindive']}",
+        f"numpy {model.versions_['numpy']}",
+        "150 vertices came from 40 people (28 patient, 12 CN at the first visit) at 160 visits",
+        "grouped into 3 clusters",
+        "one sigmoid trajectory",
+        "4 starts, seed 0, tolerance 0.0001",
+        f"converged after {model.n_iter_} passes",
+        "unit is a year",
+    ):
+        assert words in methods, words
+    for warning in model.warnings_:
+        assert page.count(html.escape(warning[1:], quote=True).replace("&#x27;", "&#39;")) >= 2
+
+
+def test_the_page_says_what_the_values_are(make_model):
+    page = bd.build_report(make_model(None), measure="cortical thickness (mm)").html
+    assert "The cortical thickness (mm) that the model expects" in page
+    assert data_of(bd.build_report(make_model(None)))["measure"] == "value"
 
 
 def test_policy_forbids_the_network_and_all_scripts_but_the_own(make_model):
-    html = bd.build_report(make_model(None)).html
-    policy = re.search(r'Content-Security-Policy" content="(.*?)"', html)[1]
+    page = bd.build_report(make_model(None)).html
+    policy = re.search(r'Content-Security-Policy" content="(.*?)"', page)[1]
     assert "default-src &#39;none&#39;" in policy or "default-src 'none'" in policy
     assert "unsafe-eval" not in policy
     assert "script-src 'sha256-" in policy.replace("&#39;", "'")
@@ -72,9 +187,9 @@ def test_warnings_and_versions_of_the_fit_reach_the_page_through_a_file(tmp_path
         model = bd.DIVE(n_clusters=2, random_state=0).fit(cohort)
     model.versions_["numpy"] = "1.2.3"
     model.save(tmp_path / "fit.dive")
-    html = bd.build_report(bd.load_model(tmp_path / "fit.dive")).html
-    assert "Every subject has one visit" in html
-    assert "<dt>Fitted with numpy</dt><dd>1.2.3</dd>" in html
+    page = bd.build_report(bd.load_model(tmp_path / "fit.dive")).html
+    assert "Every subject has one visit" in page
+    assert "<dt>Fitted with numpy</dt><dd>1.2.3</dd>" in page
 
 
 def test_a_fit_without_warnings_shows_none(make_model):
@@ -88,7 +203,7 @@ def test_full_resolution_is_drawn_on_the_first_vertices_of_its_family():
         [coarse.coordinates, more / np.linalg.norm(more, axis=1)[:, None] * 100]
     )
     fine = bd.Surface("anything", (Hemisphere("left", sphere, coarse.faces),))
-    picture = draw_space(fine)
+    picture = draw_surface(fine)
     assert picture.columns.tolist() == list(range(10_242))
     assert list(picture.content["shapes"]) == ["Folded", "Inflated"]
     assert "40,962" in picture.note
@@ -97,14 +212,14 @@ def test_full_resolution_is_drawn_on_the_first_vertices_of_its_family():
 def test_a_folded_mesh_that_is_called_fsaverage_has_the_folds_of_its_sphere():
     folded = bd.Surface("fsaverage5", (Hemisphere("left", *fsaverage5_mesh("pial", "left")),))
     sphere = bd.load_space("fsaverage5-left")
-    parts = [draw_space(space).content["parts"][0] for space in (folded, sphere)]
+    parts = [draw_surface(space).content["parts"][0] for space in (folded, sphere)]
     assert parts[0]["sulci"] == parts[1]["sulci"]
     assert parts[0]["faces"] == parts[1]["faces"]
 
 
 def test_vertices_outside_the_mask_are_drawn_without_data():
     space = bd.load_space("fsaverage5-left").restrict(np.arange(10_242) >= 3)
-    columns = draw_space(space).columns
+    columns = draw_surface(space).columns
     assert columns[:5].tolist() == [-1, -1, -1, 0, 1]
 
 
@@ -120,20 +235,34 @@ def test_thinned_mesh_keeps_its_form_and_its_vertices_near():
     assert area == pytest.approx(4 * np.pi * 100**2, rel=0.1)
 
 
-def test_slices_of_a_volume_show_each_voxel_at_its_own_place():
+def test_planes_of_a_volume_show_each_voxel_at_its_own_place():
     mask = np.zeros((6, 7, 5), dtype=bool)
     mask[1:5, 1:6, 1:4] = True
-    picture = draw_space(bd.Volume("box", mask, np.diag([-1.0, 1, 1, 1])))
+    affine = np.diag([-2.0, 2, 2, 1])
+    picture = draw_volume(bd.Volume("box", mask, affine))
+    content = picture.content
     assert sorted(picture.columns.tolist()) == list(range(60))
-    places = np.frombuffer(base64.b64decode(picture.content["places"]), dtype="<u2").reshape(-1, 2)
-    assert len(np.unique(places, axis=0)) == 60
-    assert places[:, 0].max() < picture.content["width"]
-    assert places[:, 1].max() < picture.content["height"]
-    # The first axis points left here: the voxel with the highest index is leftmost.
-    numbers = np.full(mask.shape, -1)
-    numbers[mask] = np.arange(60)
-    row_of = dict(zip(picture.columns.tolist(), places.tolist(), strict=True))
-    assert row_of[numbers[4, 1, 1]][0] < row_of[numbers[1, 1, 1]][0]
+    assert content["template"] is None
+    places = np.frombuffer(base64.b64decode(content["places"]), dtype="<u4")
+    drawn = np.column_stack(np.unravel_index(places, content["shape"]))
+    to_mm = np.array(content["affine"])
+    shown = drawn @ to_mm[:, :3].T + to_mm[:, 3]
+    numbers = np.argwhere(mask)[picture.columns]
+    np.testing.assert_allclose(shown, numbers @ affine[:3, :3] + affine[:3, 3])
+    # The first axis points left here, and is drawn from left to right.
+    assert to_mm[0, 0] > 0
+
+
+def test_a_large_volume_is_thinned_and_says_so():
+    affine = np.diag([1.0, 1, 1, 1])
+    picture = draw_volume(bd.Volume("large", np.ones((80, 80, 80), dtype=bool), affine), 20)
+    assert len(picture.columns) * 20 <= 1_600_000
+    assert "One voxel in 8 is drawn." in picture.note
+    numbers = np.column_stack(np.unravel_index(picture.columns, (80, 80, 80)))
+    places = np.frombuffer(base64.b64decode(picture.content["places"]), dtype="<u4")
+    drawn = np.column_stack(np.unravel_index(places, picture.content["shape"]))
+    to_mm = np.array(picture.content["affine"])
+    np.testing.assert_allclose(drawn @ to_mm[:, :3].T + to_mm[:, 3], numbers)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 20])
@@ -154,6 +283,26 @@ def test_command_writes_the_page_of_a_saved_model(model, tmp_path):
     saved = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert saved == bd.build_report(bd.load_model(tmp_path / "fit.dive")).html
     assert sorted(p.name for p in tmp_path.iterdir()) == ["fit.dive", "report.html"]
+    more = ["--anonymous", "--columns", "diagnosis, time", "--measure", "thickness (mm)"]
+    result = CliRunner().invoke(app, arguments + more)
+    assert result.exit_code == 0, result.output
+    saved = (tmp_path / "report.html").read_text(encoding="utf-8")
+    expected = bd.build_report(
+        bd.load_model(tmp_path / "fit.dive"),
+        columns=["diagnosis", "time"],
+        anonymous=True,
+        measure="thickness (mm)",
+    )
+    assert saved == expected.html
+
+
+def test_help_says_what_a_page_and_a_model_hold_about_people():
+    for command, words in (
+        ("report", "id (or with --anonymous a number), scores, speed and diagnosis"),
+        ("fit", "people's ids and the whole table"),
+    ):
+        said = CliRunner().invoke(app, [command, "--help"]).output
+        assert words in re.sub(r"[\s│]+", " ", said)
 
 
 def test_an_unfitted_model_is_refused():

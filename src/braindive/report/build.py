@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -13,15 +14,29 @@ from typing import Any
 from braindive.cohort import Cohort
 from braindive.errors import NotFittedError, ParameterError
 from braindive.estimator import DIVE
+from braindive.io.anatomy import Anatomy, explain_missing, find_anatomy
 from braindive.io.archive import replace_file
 from braindive.palette import low_is_dark
-from braindive.report import content
+from braindive.report import content, words
 from braindive.report.embedding import embed_json, script_hash
-from braindive.report.picture import draw_space
-from braindive.report.viewer import read_viewer
+from braindive.report.methods import CITATION, describe_methods
+from braindive.report.people import describe_people
+from braindive.report.picture import PagePicture
+from braindive.report.places import places_of_clusters
 from braindive.score_names import explain_score, name_score, score_is_in_years
 
-_SCRIPTS = ("data", "slices", "surface", "viewer", "curves", "people", "main")
+_SCRIPTS = (
+    "data", "words", "hand", "mesh", "surface", "slices", "viewer", "curves", "people", "keep",
+    "main",
+)  # fmt: skip
+_HINTS = {
+    "surface": "Point at the brain to read the name of a place. Click it to see the course of a "
+    "vertex there; drag to turn it.",
+    "regions": "Point at the brain to read the name of a region. Click it to see its course; drag "
+    "to turn it.",
+    "volume": "Point at the brain to read the name of a place. Click it to see the course of a "
+    "voxel there and to move the planes to it.",
+}
 
 
 @dataclass(frozen=True)
@@ -61,12 +76,19 @@ class Report:
         import html
 
         return (
-            f'<iframe srcdoc="{html.escape(self.html)}" sandbox="allow-scripts" width="100%" '
-            'height="900" style="border:0"></iframe>'
+            f'<iframe srcdoc="{html.escape(self.html)}" sandbox="allow-scripts allow-downloads" '
+            'width="100%" height="900" style="border:0"></iframe>'
         )
 
 
-def build_report(model: DIVE, cohort: Cohort | None = None) -> Report:
+def build_report(
+    model: DIVE,
+    cohort: Cohort | None = None,
+    *,
+    columns: Sequence[str] = (),
+    anonymous: bool = False,
+    measure: str | None = None,
+) -> Report:
     """Build an interactive report: a brain to watch the disease spread on, and the people on it.
 
     Parameters
@@ -74,13 +96,23 @@ def build_report(model: DIVE, cohort: Cohort | None = None) -> Report:
     model : DIVE
         Fitted, or loaded with `load_model`.
     cohort : Cohort, optional
-        The training cohort; with it the table has standard errors of the scores.
+        The training cohort. Only models that were saved before fits kept standard errors need it,
+        to have those of people's scores in the table.
+    columns : sequence of str
+        Columns of the cohort's table to show for each person beside id and diagnosis, such as
+        ``["age", "sex"]``; the page shows and holds no others.
+    anonymous : bool, default False
+        Whether people have numbers in place of their ids.
+    measure : str, optional
+        What the values are and their unit, such as ``"cortical thickness (mm)"``, for axes and
+        sentences.
 
     Returns
     -------
     Report
-        With ``.save("report.html")``. The file holds the table of subjects: share it as you would
-        share that.
+        With ``.save("report.html")``. The file holds the id (or number), scores, speed and
+        diagnosis of each person, and the columns that were asked for: share it as you would share
+        a table of that.
 
     Examples
     --------
@@ -97,23 +129,27 @@ def build_report(model: DIVE, cohort: Cohort | None = None) -> Report:
         raise ParameterError(f"build_report needs a DIVE; got {type(model).__name__}.")
     if not hasattr(model, "trajectories_"):
         raise NotFittedError("this DIVE is not fitted yet; call fit(cohort) first.")
-    picture = draw_space(model.space_)
+    picture = content.draw_model(model)
+    anatomy = find_anatomy(model.space_)
+    places = places_of_clusters(anatomy, model.responsibilities_)
+    people = describe_people(model, cohort, columns, anonymous)
+    warnings = content.describe_warnings(model, anonymous)
     data = {
-        "clusters": content.describe_clusters(model),
+        "clusters": content.describe_clusters(model, places),
         "range": content.describe_range(model),
         "lowIsDark": low_is_dark(
             model.trajectories_.change(model.scores_), model.responsibilities_
         ),
-        "people": content.describe_people(model, cohort),
+        "people": people,
         "objective": model.objective_,
+        "measure": words.describe_measure(model, measure),
         "scoreName": name_score(model, "Disease score"),
+        "staging": model.staging,
         # Where the score is time itself, there is nothing to say in other words.
         "scoreInYears": model.staging and score_is_in_years(model),
-        "picture": None if picture is None else content.describe_picture(model, picture),
+        "picture": None if picture is None else content.describe_picture(model, picture, anatomy),
     }
     scripts = ["(() => {\n" + "\n".join(_page(f"{name}.js") for name in _SCRIPTS) + "\n})();\n"]
-    if picture is not None and picture.kind == "surface":
-        scripts.insert(0, read_viewer())
     page = _template().render(
         data=embed_json(data),
         scripts=scripts,
@@ -123,19 +159,52 @@ def build_report(model: DIVE, cohort: Cohort | None = None) -> Report:
         has_midpoints=hasattr(model, "vertex_midpoints_"),
         shapes=[] if picture is None else list(picture.content.get("shapes", ())),
         sides=[] if picture is None else [p["side"] for p in picture.content.get("parts", ())],
+        hint=_hint(picture),
         clusters=data["clusters"],
+        no_progression=words.explain_progression(model),
+        certainty=words.explain_certainty(model),
+        shown=words.explain_shown(model, measure),
+        measure_words=words.explain_measure(model, measure),
+        landmarks=words.score_landmarks(model),
+        first=words.explain_first(model, places),
+        anatomy_words=_explain_anatomy(anatomy, model),
+        errors_words=words.explain_errors(model),
         score=explain_score(model, "area"),
         score_name=data["scoreName"],
         facts=content.describe_facts(model),
-        warnings=content.describe_warnings(model),
+        warnings=warnings,
+        methods=describe_methods(model),
         fit=content.describe_fit(model),
         settings=content.describe_settings(model),
         versions=content.describe_versions(model),
         spatial=model.spatial_strength_ > 0,
-        citation=content.CITATION,
+        citation=CITATION,
+        held=_what_is_held(people, anonymous),
         date=datetime.date.today().isoformat(),
     )
     return Report(page)
+
+
+def _hint(picture: PagePicture | None) -> str:
+    """What to do with the picture, in a sentence."""
+    if picture is None:
+        return ""
+    return _HINTS["regions" if picture.content.get("ofRegions") else picture.kind]
+
+
+def _explain_anatomy(anatomy: Anatomy | None, model: DIVE) -> str:
+    """Say where the names of places come from, or why there are none."""
+    if anatomy is None:
+        return explain_missing(model.space_)
+    return f"Names: {anatomy.atlas}, from {anatomy.source}."
+
+
+def _what_is_held(people: dict[str, Any], anonymous: bool) -> str:
+    """What the page knows about each person, in words."""
+    named = [column["name"] for column in people["columns"]][6:]
+    who = "a number" if anonymous else "the id"
+    held = [who, "the scores of all visits", "the speed", "standard errors of both", *named]
+    return ", ".join(held)
 
 
 def _page(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import version
 from typing import Any
 
@@ -9,33 +10,30 @@ import numpy as np
 import pandas as pd
 
 from braindive.cluster_names import display_names
-from braindive.cohort import Cohort
 from braindive.estimator import DIVE
+from braindive.io.anatomy import Anatomy, paint_regions
 from braindive.palette import cluster_colours
-from braindive.report.embedding import encode_array, plain
-from braindive.report.picture import PagePicture
+from braindive.report.embedding import encode_array
+from braindive.report.people import describe_diagnoses
+from braindive.report.picture import PagePicture, draw_surface
+from braindive.report.places import Place, describe_places
+from braindive.report.planes import draw_volume
+from braindive.space import Surface, Volume
 
-# Where a table says who and when, or where on someone's disk a scan lies.
-_NOT_SHOWN = {"participant_id", "subject", "time", "years", "path", "left", "right", "session_id"}
-_MOST_COLUMNS = 12
 _LARGEST = 65_535
 # Points at which the page is given each curve; between them it interpolates. The slider's 200
 # steps are every second of them, so that what it shows is the model's own number.
 _POINTS = 401
 
-CITATION = (
-    "Marinescu RV, Eshaghi A, Lorenzi M, et al. DIVE: A spatiotemporal progression model of brain "
-    "pathology in neurodegenerative disorders. NeuroImage 192 (2019), 166-177."
-)
 
-
-def describe_clusters(model: DIVE) -> list[dict[str, Any]]:
-    """Curve, colour, noise and share of the vertices of each cluster."""
+def describe_clusters(model: DIVE, places: list[list[Place]]) -> list[dict[str, Any]]:
+    """Curve with its error, colour, noise, share of the vertices and places of each cluster."""
     curves, drawn = model.trajectories_, describe_range(model)
     scores = np.linspace(drawn["low"], drawn["high"], _POINTS)
     values, slopes = curves.evaluate(scores), curves.slope(scores)
+    errors = model.trajectory_errors(scores)
     onsets = curves.onset(model.scores_)
-    shares = model.responsibilities_.mean(axis=0)
+    shares, known = model.responsibilities_.mean(axis=0), bool(np.isfinite(errors).all())
     # The page speaks of areas, and says once that these are the clusters.
     named = zip(display_names(model, word="Area"), cluster_colours(len(curves)), strict=True)
     return [
@@ -45,8 +43,11 @@ def describe_clusters(model: DIVE) -> list[dict[str, Any]]:
             "onset": onsets[k],
             "values": encode_array(values[:, k], "float64"),
             "slopes": encode_array(slopes[:, k], "float64"),
+            # Bands are drawn a few pixels wide: more digits than these would be lost.
+            "errors": encode_array(errors[:, k], "float32") if known else None,
             "noise": model.noise_[k],
             "share": shares[k],
+            "places": describe_places(places[k]),
         }
         for k, (name, colour) in enumerate(named)
     ]
@@ -59,8 +60,26 @@ def describe_range(model: DIVE) -> dict[str, float]:
     return {"low": float(low - margin), "high": float(high + margin)}
 
 
-def describe_picture(model: DIVE, picture: PagePicture) -> dict[str, Any]:
-    """Geometry and membership of each point; the page computes every frame from them."""
+def draw_model(model: DIVE) -> PagePicture | None:
+    """Choose what the page draws of a model's space; None where there is nothing to look at."""
+    space = model.space_
+    if isinstance(space, Surface):
+        return draw_surface(space)
+    if isinstance(space, Volume):
+        return draw_volume(space, len(model.noise_))
+    painting = paint_regions(space)
+    if painting is None:
+        return None
+    drawn = draw_surface(painting.space)
+    columns = np.where(drawn.columns < 0, -1, painting.columns[drawn.columns])
+    note = f"Regions are painted on fsaverage5 within the borders of {painting.atlas}."
+    if painting.left_out:
+        note += f" Not drawn: {', '.join(painting.left_out)}."
+    return PagePicture(drawn.kind, columns, drawn.content | {"ofRegions": True}, note)
+
+
+def describe_picture(model: DIVE, picture: PagePicture, anatomy: Anatomy | None) -> dict[str, Any]:
+    """Geometry, membership and region of each point; the page computes every frame from them."""
     measured = picture.columns >= 0
     steps = np.zeros((len(picture.columns), len(model.noise_)), dtype=np.uint16)
     steps[measured] = np.round(model.responsibilities_[picture.columns[measured]] * _LARGEST)
@@ -71,6 +90,10 @@ def describe_picture(model: DIVE, picture: PagePicture) -> dict[str, Any]:
         "probabilities": encode_array(steps, "uint16"),
         **picture.content,
     }
+    if anatomy is not None:
+        regions = np.zeros(len(measured), dtype=np.uint16)
+        regions[measured] = anatomy.labels[picture.columns[measured]] + 1
+        found["regions"] = {"names": list(anatomy.names), "of": encode_array(regions, "uint16")}
     if hasattr(model, "vertex_midpoints_"):
         of_columns = {
             "midpoints": model.vertex_midpoints_,
@@ -81,38 +104,6 @@ def describe_picture(model: DIVE, picture: PagePicture) -> dict[str, Any]:
             shown[measured] = values[picture.columns[measured]]
             found[name] = encode_array(shown, "float32")
     return found
-
-
-def describe_people(model: DIVE, cohort: Cohort | None) -> dict[str, Any]:
-    """One row per person: stage, speed and what the cohort's table says of the first visit."""
-    visits = model.visits_.reset_index(drop=True)
-    rows = visits.assign(score=model.scores_).sort_values("time", kind="stable")
-    position = {subject: row for row, subject in enumerate(model.subjects_.tolist())}
-    order = [position[subject] for subject in rows["subject"].tolist()]
-    scores: list[list[float]] = [[] for _ in position]
-    first: list[int] = [-1] * len(position)
-    for row, label, score in zip(order, rows.index, rows["score"].tolist(), strict=True):
-        scores[row].append(score)
-        first[row] = label if first[row] < 0 else first[row]
-
-    columns: dict[str, list[Any]] = {
-        "Person": [str(subject) for subject in model.subjects_.tolist()],
-        "Score": [each[0] for each in scores],
-        "Speed": plain(model.speeds_),
-        "Shift": plain(model.shifts_),
-        "Visits": [len(each) for each in scores],
-    }
-    if cohort is not None:
-        stages = model.stage(cohort).reindex(model.subjects_)
-        columns["Score ±"] = plain(stages["score_se"].to_numpy())
-    table = visits.loc[first]
-    shown = [name for name in table.columns if str(name) not in _NOT_SHOWN]
-    for name in shown[:_MOST_COLUMNS]:
-        heading = str(name)
-        columns[f"{heading} (table)" if heading in columns else heading] = plain(
-            table[name].astype(object).where(table[name].notna(), None).tolist()
-        )
-    return {"columns": [{"name": n, "cells": cells} for n, cells in columns.items()], "at": scores}
 
 
 def describe_facts(model: DIVE) -> list[tuple[str, str]]:
@@ -127,16 +118,19 @@ def describe_facts(model: DIVE) -> list[tuple[str, str]]:
         ("Vertices", f"{model.n_vertices_:,}" + (f" on {space.name}" if space is not None else "")),
         ("Areas", f"{len(model.noise_)}"),
     ]
-    if "diagnosis" in visits:
-        last = visits.sort_values("time", kind="stable").groupby("subject")["diagnosis"].last()
-        counts = last.astype(str).value_counts()
-        facts.append(("Diagnosis", ", ".join(f"{n} {name}" for name, n in counts.items())))
+    diagnoses = describe_diagnoses(model)
+    if diagnoses:
+        facts.append(("Diagnosis at the first visit", diagnoses))
     return facts
 
 
-def describe_warnings(model: DIVE) -> list[str]:
-    """What a reader should know before trusting the fit."""
+def describe_warnings(model: DIVE, anonymous: bool = False) -> list[str]:
+    """What a reader should know before trusting the fit; without ids if people are numbers."""
     found = [message[:1].upper() + message[1:] for message in model.warnings_]
+    if anonymous:
+        ids = sorted((str(subject) for subject in model.subjects_.tolist()), key=len, reverse=True)
+        known = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, ids))})(?!\w)")
+        found = [known.sub("[a person]", message) for message in found]
     vague = float((model.responsibilities_.max(axis=1) < 0.5).mean())
     if vague > 0.1:
         found.append(

@@ -1,4 +1,4 @@
-"""Where each vertex or voxel of a model is drawn in the report."""
+"""Where each vertex of a surface is drawn in the report."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from nibabel.orientations import apply_orientation, io_orientation
 
 from braindive.arrays import Array, IntArray
 from braindive.plotting.drawing import display_mesh
 from braindive.report.embedding import encode_array
-from braindive.space import Hemisphere, Space, Surface, Volume
+from braindive.space import Hemisphere, Surface
 from braindive.space.fsaverage import (
     N_FSAVERAGE5,
     Shape,
@@ -21,8 +20,6 @@ from braindive.space.fsaverage import (
 
 # fsLR-32k is shown as it is; anything finer is more than a page needs.
 MOST_VERTICES = 33_000
-_N_SLICES = 12
-_SLICES_IN_ROW = 4
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,7 @@ class PagePicture:
     Parameters
     ----------
     kind : {"surface", "volume"}
-        Meshes that can be turned, or slices.
+        Meshes that can be turned, or three planes through a volume.
     columns : (n_points,) int
         Column of the model for each point that is drawn; -1 where nothing was measured.
     content : dict
@@ -47,33 +44,21 @@ class PagePicture:
     note: str = ""
 
 
-def draw_space(space: Space | None) -> PagePicture | None:
-    """Choose points and geometry for a space; None where there is nothing to look at.
+def draw_surface(space: Surface) -> PagePicture:
+    """Choose the vertices of a surface that are drawn, and their shapes.
 
     Parameters
     ----------
-    space : Space or None
-        Where the model was fitted.
-
-    Returns
-    -------
-    PagePicture or None
+    space : Surface
+        fsaverage and its relatives are drawn folded and inflated, other surfaces as they are.
 
     Examples
     --------
     >>> import braindive as bd
-    >>> from braindive.report.picture import draw_space
-    >>> draw_space(bd.load_space("fsaverage5")).columns.shape
+    >>> from braindive.report.picture import draw_surface
+    >>> draw_surface(bd.load_space("fsaverage5")).columns.shape
     (20484,)
     """
-    if isinstance(space, Surface):
-        return _draw_surface(space)
-    if isinstance(space, Volume):
-        return _draw_volume(space)
-    return None
-
-
-def _draw_surface(space: Surface) -> PagePicture:
     parts, drawn, columns, offset, notes = [], [], [], 0, []
     for part in space.hemispheres:
         column = np.full(part.n_mesh, -1, dtype=np.int64)
@@ -188,40 +173,3 @@ def thin_mesh(points: Array, faces: IntArray, most: int) -> tuple[IntArray, IntA
     corners = group[faces]
     whole = (corners != np.roll(corners, 1, axis=1)).all(axis=1)
     return kept, corners[whole]
-
-
-def _upright(numbers: Array, affine: Array) -> IntArray:
-    """Axes from left to right, back to front and below to above."""
-    axes = io_orientation(affine)  # type: ignore[no-untyped-call]
-    turned: IntArray = apply_orientation(numbers, axes).astype(np.int64)  # type: ignore[no-untyped-call]
-    return turned
-
-
-def _draw_volume(space: Volume) -> PagePicture:
-    """Axial slices, evenly spaced through the mask, laid out in rows."""
-    numbers = np.full(space.mask.shape, -1.0)
-    numbers[space.mask] = np.arange(space.n_vertices)
-    upright = _upright(numbers, space.affine)
-    heights = np.flatnonzero((upright >= 0).any(axis=(0, 1)))
-    chosen = heights
-    if len(heights) > _N_SLICES:  # not the outermost, which show little
-        chosen = heights[np.linspace(0, len(heights) - 1, _N_SLICES + 2).astype(int)[1:-1]]
-    within = [np.flatnonzero((upright >= 0).any(axis=others)) for others in ((1, 2), (0, 2))]
-    left, back = (int(axis[0]) for axis in within)
-    width, depth = (int(axis[-1] - axis[0]) + 3 for axis in within)
-    places, columns = [], []
-    for index, height in enumerate(chosen):
-        x, y = np.nonzero(upright[:, :, height] >= 0)
-        row, column = divmod(index, _SLICES_IN_ROW)
-        places.append(
-            np.stack([column * width + x - left + 1, row * depth + depth - 2 - (y - back)], axis=1)
-        )
-        columns.append(upright[x, y, height])
-    n_rows = -(-len(chosen) // _SLICES_IN_ROW)
-    content = {
-        "width": width * min(len(chosen), _SLICES_IN_ROW),
-        "height": depth * n_rows,
-        "places": encode_array(np.concatenate(places), "uint16"),
-    }
-    note = f"{len(chosen)} axial slices from below to above; the right side is on the right."
-    return PagePicture("volume", np.concatenate(columns), content, note)

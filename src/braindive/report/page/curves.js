@@ -39,29 +39,40 @@ function frame(svg, [left, right, top, bottom], [x0, x1], [y0, y1], xName, yName
 
 function makeCurves(onScore, onCluster) {
   const svg = byId("curves"), box = [52, 552, 26, 270];
+  const reach = (cluster, sign) => Array.from(cluster.values, (value, step) =>
+    value + (cluster.errors ? sign * 1.96 * cluster.errors[step] : 0));
+  // Room for the bands, but no more than half the height of the curves: where nobody was seen
+  // bands are wide, and would flatten everything else.
   const low = Math.min(...clusters.map((cluster) => Math.min(...cluster.values)));
   const high = Math.max(...clusters.map((cluster) => Math.max(...cluster.values)));
-  const room = 0.06 * (high - low) || 1;
-  const { x, y } = frame(svg, box, [range.low, range.high], [low - room, high + room],
-    report.scoreName, "Expected value");
+  const room = 0.06 * (high - low) || 1, most = 0.25 * (high - low);
+  const bottom = Math.max(Math.min(...clusters.map((c) => Math.min(...reach(c, -1)))), low - most) - room;
+  const top = Math.min(Math.max(...clusters.map((c) => Math.max(...reach(c, 1)))), high + most) + room;
+  const { x, y } = frame(svg, box, [range.low, range.high], [bottom, top],
+    report.scoreName, `Expected ${report.measure}`);
   const inside = (score) => Math.min(Math.max(score, range.low), range.high);
   const people = element(svg, "g", { class: "people" });
-  report.people.at.forEach((scores) => {
-    const at = x(inside(scores[0]));
-    element(people, "line", { x1: at, x2: at, y1: 273, y2: 284 });
+  report.people.at.forEach((scores, person) => {
+    const at = x(inside(scores[0])), group = report.people.group[person];
+    const tick = element(people, "line", { x1: at, x2: at, y1: 273, y2: 284 });
+    if (group !== null) tick.setAttribute("stroke", report.people.groups[group].colour);
   });
+  const held = (value) => Math.min(Math.max(value, bottom), top);
+  const scoreOf = (step) => range.low + ((range.high - range.low) * step) / (clusters[0].values.length - 1);
+  const path = (values) => values.map((value, step) => `${x(scoreOf(step)).toFixed(2)} ${y(held(value)).toFixed(2)}`);
+  const bands = clusters.map((cluster) => cluster.errors && element(svg, "path", {
+    d: `M${path(reach(cluster, 1)).join("L")}L${path(reach(cluster, -1)).reverse().join("L")}Z`,
+    class: "band", fill: cluster.colour,
+  }));
   const paths = clusters.map((cluster, k) => {
-    const d = Array.from(cluster.values, (value, step) => {
-      const score = range.low + ((range.high - range.low) * step) / (cluster.values.length - 1);
-      return `${step ? "L" : "M"}${x(score).toFixed(2)} ${y(value).toFixed(2)}`;
-    }).join("");
-    const path = element(svg, "path", { d, class: "curve", stroke: cluster.colour });
-    element(path, "title", {}, cluster.name);
-    path.addEventListener("click", (event) => {
+    const d = `M${path(Array.from(cluster.values)).join("L")}`;
+    const path_ = element(svg, "path", { d, class: "curve", stroke: cluster.colour });
+    element(path_, "title", {}, cluster.name);
+    path_.addEventListener("click", (event) => {
       event.stopPropagation();
       onCluster(k);
     });
-    return path;
+    return path_;
   });
   const line = element(svg, "line", { y1: box[2], y2: box[3] + 14, class: "cursor" });
   const dots = clusters.map((c) => element(svg, "circle", { r: 4, fill: c.colour, class: "dot" }));
@@ -85,6 +96,7 @@ function makeCurves(onScore, onCluster) {
         dots[k].setAttribute("cy", y(curveValue(cluster, state.score)).toFixed(2));
         paths[k].classList.toggle("faded", state.cluster !== null && state.cluster !== k);
         dots[k].classList.toggle("faded", state.cluster !== null && state.cluster !== k);
+        if (bands[k]) bands[k].classList.toggle("faded", state.cluster !== null && state.cluster !== k);
       });
       place.setAttribute("visibility", state.cluster === null ? "hidden" : "visible");
       if (state.cluster !== null) {
@@ -92,8 +104,14 @@ function makeCurves(onScore, onCluster) {
         place.setAttribute("cy", y(curveValue(clusters[state.cluster], state.score)).toFixed(2));
       }
       own.replaceChildren();
-      for (const score of state.person === null ? [] : report.people.at[state.person]) {
-        element(own, "circle", { cx: x(inside(score)), cy: 278.5, r: 4.5 });
+      if (state.person === null) return;
+      const [first, ...later] = report.people.at[state.person], error = report.people.errors.score[state.person];
+      if (error !== null) {
+        const [from, to] = [first - 1.96 * error, first + 1.96 * error].map((score) => x(inside(score)));
+        element(own, "rect", { x: from, width: Math.max(to - from, 1), y: box[2], height: box[3] - box[2], class: "sure" });
+      }
+      for (const score of [...later, first]) {
+        element(own, "circle", { cx: x(inside(score)), cy: 278.5, r: score === first ? 5.5 : 3.5 });
       }
     },
   };

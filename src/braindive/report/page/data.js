@@ -15,6 +15,7 @@ const clusters = report.clusters.map((cluster) => ({
   ...cluster,
   values: decode(cluster.values, Float64Array),
   slopes: decode(cluster.slopes, Float64Array),
+  errors: cluster.errors && decode(cluster.errors, Float32Array),
 }));
 const range = report.range;
 
@@ -26,12 +27,17 @@ function interpolate(samples, score) {
 }
 const curveValue = (cluster, score) => interpolate(cluster.values, score);
 const curveSlope = (cluster, score) => interpolate(cluster.slopes, score);
+// How sure the curve is; null where the model does not know.
+const curveError = (cluster, score) => cluster.errors && interpolate(cluster.errors, score);
 
 const show = (number) => {
   if (number === null || !Number.isFinite(number)) return "";
   if (Number.isInteger(number) && Math.abs(number) < 1e6) return String(number);
   return String(number.toPrecision(3)).replace(/e\+?/, " × 10^");
 };
+
+// Standard errors have two digits: more would not be known.
+const showError = (error) => String(Number(error.toPrecision(2)));
 
 // Membership of each point that is drawn, rows summing to 1.
 const points = report.picture && (() => {
@@ -58,17 +64,23 @@ const points = report.picture && (() => {
   // When each point is half-way by its own measurements, and the standard error of that.
   const midpoint = report.picture.midpoints && decode(report.picture.midpoints, Float32Array);
   const midpointError = midpoint && decode(report.picture.midpointErrors, Float32Array);
-  return { size, share, label, confidence, midpoint, midpointError };
+  // The anatomical region of each point: 0 where there is none.
+  const region = report.picture.regions && decode(report.picture.regions.of, Uint16Array);
+  return { size, share, label, confidence, midpoint, midpointError, region };
 })();
+
+const regionOf = (point) =>
+  points.region && points.region[point] ? report.picture.regions.names[points.region[point] - 1] : "";
 
 const mixture = (perCluster, point) =>
   perCluster.reduce((sum, value, k) => sum + value * points.share[point * clusters.length + k], 0);
 
-// Colours: lightness falls along each ramp, so that it reads without hue as well.
+// Colours: lightness falls along each ramp, so that it reads without hue as well. None comes near
+// black: a fold in the shade must not look like disease.
 const wall = [176, 172, 166];
 const ramps = {
-  burden: ["#f1ebe1", "#f4cf93", "#ea9560", "#c44862", "#7c2363", "#3b1147"],
-  certainty: ["#f1ebe1", "#b9d3d3", "#5f9fae", "#256b86", "#0c3a57"],
+  burden: ["#f4efe4", "#f7d58f", "#f0a25f", "#dc6466", "#b3437f", "#843f9a"],
+  certainty: ["#f4efe4", "#c3dbd9", "#7fb6c0", "#4a8fae", "#376d9e"],
 };
 const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 const hexOf = (rgb) => "#" + rgb.map((x) => Math.round(x).toString(16).padStart(2, "0")).join("");
@@ -87,7 +99,7 @@ const clusterColours = clusters.map((cluster) => channels(cluster.colour));
 // What can be shown. Which end of a scale is dark is decided where figures decide it as well.
 const lowIsDark = report.lowIsDark;
 const modes = {
-  value: { of: curveValue, text: "Expected value at this score" },
+  value: { of: curveValue, text: `Expected ${report.measure} at this score` },
   change: {
     of: (cluster, score) => curveValue(cluster, score) - curveValue(cluster, range.low),
     text: "Expected change since the start of the scale",

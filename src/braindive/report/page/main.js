@@ -2,7 +2,7 @@
 
 const state = { score: range.low, mode: "value", point: null, cluster: null, person: null };
 let people = null; // made after the first picture: a long table takes a while
-const slider = byId("score"), play = byId("play");
+const slider = byId("score"), play = byId("play"), chooser = byId("who");
 const brain = points && makeBrain(
   (point) => choose({ point, cluster: Math.max(points.label[point], 0) }), showPeople);
 const curves = makeCurves((score) => choose({ score }), (cluster) => choose({ cluster, point: null }));
@@ -17,53 +17,45 @@ function choose(change) {
   if (brain && ("score" in change || "mode" in change || "point" in change)) brain.show(state);
   curves.show(state);
   if (people && "person" in change) people.show(state);
+  chooser.value = state.person === null ? "" : String(state.person);
   showAreas();
   showChoices();
+  keepLink();
 }
 
-// A score in years, in words; nothing where its unit is another.
-function tell(score) {
-  if (!report.scoreInYears) return "";
-  const years = Math.abs(score).toFixed(1);
-  if (years === "0.0") return "the earliest area is half-way";
-  const when = score < 0 ? "before" : "after";
-  return `${years} ${years === "1.0" ? "year" : "years"} ${when} the earliest area is half-way`;
+// Not at every frame of a film: browsers refuse addresses that change too often.
+let linkRequest = 0;
+function keepLink() {
+  clearTimeout(linkRequest);
+  linkRequest = setTimeout(() => writeLink(state, brain ? brain.kept() : {}), frameRequest ? 1000 : 150);
 }
 
 function showAreas() {
   for (const row of byId("areas").tBodies[0].rows) {
-    const index = Number(row.dataset.cluster), cluster = clusters[index];
+    const index = Number(row.dataset.cluster), cluster = clusters[index], error = curveError(cluster, state.score);
     row.querySelector(".onset").textContent = show(cluster.onset);
     row.querySelector(".value").textContent = show(curveValue(cluster, state.score));
+    row.querySelector(".value").dataset.error = error === null ? "" : ` ± ${showError(error)}`;
     row.querySelector(".rate").textContent = show(curveSlope(cluster, state.score));
     row.classList.toggle("chosen", index === state.cluster);
   }
 }
 
-function ownTime(point) {
-  if (!points.midpoint) return "";
-  const error = show(points.midpointError[point]);
-  return ` By its own measurements half-way at ${show(points.midpoint[point])} ± ${error}.`;
+function showChoices() {
+  const place = state.point !== null ? tellPoint(state.point, state.score, brain.describe(state.point))
+    : state.cluster !== null ? tellCluster(state.cluster, state.score) : "";
+  byId("vertex").textContent = place || byId("vertex").dataset.hint;
+  byId("clear-place").hidden = !place;
+  byId("person").textContent = state.person === null ? byId("person").dataset.hint : tellPerson(state.person);
+  byId("clear-person").hidden = state.person === null;
 }
 
-function showChoices() {
-  if (state.point !== null) {
-    const now = (of) => show(mixture(clusters.map((c) => of(c, state.score)), state.point));
-    byId("vertex").textContent = points.label[state.point] < 0
-      ? `${brain.describe(state.point)}: not measured.`
-      : `${brain.describe(state.point)}: ${clusters[state.cluster].name}, ` +
-        `${Math.round(100 * points.confidence[state.point])}% sure. Expected value ` +
-        `${now(curveValue)}, rate ${now(curveSlope)} at score ${show(state.score)}.` + ownTime(state.point);
-  } else if (state.cluster !== null) {
-    byId("vertex").textContent = `${clusters[state.cluster].name}: expected value ` +
-      `${show(curveValue(clusters[state.cluster], state.score))} at score ${show(state.score)}.`;
-  }
-  byId("person").textContent = state.person === null ? "" : people.describe(state.person);
-}
+const scaleColours = (mode) => mode === "cluster"
+  ? clusters.map((c) => c.colour) : tableOf(mode).filter((_, i) => i % 15 === 0).map(hexOf);
 
 function showScale() {
   const mode = modes[state.mode], bar = byId("scale-bar"), isCluster = state.mode === "cluster";
-  const colours = isCluster ? clusters.map((c) => c.colour) : tableOf(state.mode).filter((_, i) => i % 15 === 0).map(hexOf);
+  const colours = scaleColours(state.mode);
   const reversed = state.mode === "midpoint" || (!isCluster && state.mode !== "confidence" && lowIsDark);
   bar.style.background = isCluster
     ? `linear-gradient(to right, ${colours.flatMap((c, k) => [`${c} ${(100 * k) / colours.length}%`, `${c} ${(100 * (k + 1)) / colours.length}%`])})`
@@ -72,6 +64,8 @@ function showScale() {
   if (reversed) ends.reverse();
   [byId("scale-low").textContent, byId("scale-high").textContent] = ends;
   byId("scale-text").textContent = `${mode.text}.`;
+  const chosen = document.querySelector(`input[name=mode][value=${state.mode}]`);
+  if (chosen) chosen.checked = true;
 }
 
 let frameRequest = 0;
@@ -98,6 +92,16 @@ function start() {
   frameRequest = requestAnimationFrame(step);
 }
 
+const choosePerson = (person) => {
+  stop();
+  choose(person === null ? { person } : { person, score: report.people.at[person][0] });
+};
+function showPeople() {
+  // A second click on the same person takes the choice back.
+  people ??= makePeople((person) => choosePerson(person === state.person ? null : person));
+  people.show(state);
+}
+
 slider.min = String(range.low);
 slider.max = String(range.high);
 slider.step = String((range.high - range.low) / 200);
@@ -107,31 +111,67 @@ slider.addEventListener("input", () => {
 });
 play.addEventListener("click", () => (frameRequest ? stop() : start()));
 for (const row of byId("areas").tBodies[0].rows) {
-  row.addEventListener("click", () => choose({ cluster: Number(row.dataset.cluster), point: null }));
+  row.addEventListener("click", () => {
+    const cluster = Number(row.dataset.cluster);
+    choose({ cluster: state.cluster === cluster && state.point === null ? null : cluster, point: null });
+  });
 }
+chooser.append(...report.people.columns[0].cells.map((name, person) => new Option(name, String(person))));
+chooser.addEventListener("change", () => choosePerson(chooser.value === "" ? null : Number(chooser.value)));
+byId("clear-person").addEventListener("click", () => choosePerson(null));
+byId("clear-place").addEventListener("click", () => choose({ point: null, cluster: null }));
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") choose({ person: null, point: null, cluster: null });
+});
+byId("save-people").addEventListener("click", savePeople);
+byId("save-areas").addEventListener("click", () => saveAreas(state.score));
+byId("copy-link").addEventListener("click", (event) => {
+  writeLink(state, brain ? brain.kept() : {});
+  copyText(location.href, event.currentTarget);
+});
+byId("copy-methods").addEventListener("click", (event) => copyText(byId("methods-text").textContent, event.currentTarget));
+const legend = byId("diagnoses");
+legend.append(...report.people.groups.flatMap(({ name, colour }) => {
+  const entry = document.createElement("span");
+  entry.append(dotOf(colour), name);
+  return [entry, " "];
+}));
 drawObjective();
-// Open half-way: a brain with something to see on it.
+
+// Open half-way: a brain with something to see on it; or where a link says.
 const opening = clusters.map((c) => c.onset).sort((a, b) => a - b)[Math.floor((clusters.length - 1) / 2)];
-choose({ score: opening });
+function open() {
+  const { change, look } = readLink();
+  if (brain) brain.look(look);
+  if (look.shape && byId("shape")) byId("shape").value = look.shape;
+  choose({ score: opening, mode: "value", point: null, cluster: null, person: null, ...change });
+  if (brain) showScale();
+}
+open();
+// Other parts of an address are places on the page.
+window.addEventListener("hashchange", () => location.hash.includes("=") && open());
 if (brain) {
-  showScale();
   byId("modes").addEventListener("change", (event) => {
     choose({ mode: event.target.value });
     showScale();
   });
   for (const button of document.querySelectorAll("[data-view]")) {
-    button.addEventListener("click", () => brain.look({ view: button.dataset.view }));
+    button.addEventListener("click", () => {
+      brain.look({ view: button.dataset.view });
+      keepLink();
+    });
   }
   for (const button of document.querySelectorAll("[data-zoom]")) {
     button.addEventListener("click", () => brain.look({ zoom: Number(button.dataset.zoom) }));
   }
-  if (byId("shape")) byId("shape").addEventListener("change", (event) => brain.look({ shape: event.target.value }));
-}
-if (!brain) requestAnimationFrame(() => setTimeout(showPeople));
-
-function showPeople() {
-  people ??= makePeople((person) => {
-    stop();
-    choose({ person, score: report.people.at[person][0] });
-  });
+  if (byId("shape")) {
+    byId("shape").addEventListener("change", (event) => {
+      brain.look({ shape: event.target.value });
+      keepLink();
+    });
+  }
+  if (byId("cover")) byId("cover").addEventListener("input", (event) => brain.look({ cover: Number(event.target.value) }));
+  byId("save-picture").addEventListener("click", () => savePicture(brain, state));
+} else {
+  requestAnimationFrame(() => setTimeout(showPeople));
 }

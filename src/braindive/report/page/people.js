@@ -36,6 +36,8 @@ function makePeople(onPerson) {
       cell.classList.toggle("number", numeric[column]);
       if (column) {
         cell.textContent = text;
+        const group = columns[column].name === "diagnosis" ? report.people.group[person] : null;
+        if (group !== null) cell.prepend(dotOf(report.people.groups[group].colour));
       } else {
         const button = document.createElement("button");
         cell.scope = "row";
@@ -82,10 +84,17 @@ function makePeople(onPerson) {
 
   return {
     show(state) {
-      rows.forEach((row, person) => row.classList.toggle("chosen", person === state.person));
-    },
-    describe(person) {
-      return columns.map(({ name, cells }) => `${name} ${shown(cells[person])}`).slice(0, 5).join(" · ");
+      rows.forEach((row, person) => {
+        row.classList.toggle("chosen", person === state.person);
+        row.setAttribute("aria-selected", String(person === state.person));
+      });
     },
   };
+}
+
+function dotOf(colour) {
+  const dot = document.createElement("span");
+  dot.className = "group";
+  dot.style.background = colour;
+  return dot;
 }

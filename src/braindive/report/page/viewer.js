@@ -12,3 +12,9 @@ function makeBrain(onPick, onSeen) {
   }
   return kinds[report.picture.kind](onPick, onFrame, onSeen);
 }
+
+// What a point is called: its region, and the area it most probably belongs to.
+function nameOf(point) {
+  const area = points.label[point] < 0 ? "not measured" : clusters[points.label[point]].name;
+  return [regionOf(point), area].filter(Boolean).join(" · ");
+}

@@ -1,0 +1,125 @@
+"""The report's first screen in words: what is shown, in which unit, what comes first, how sure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from braindive.cluster_names import display_names
+from braindive.estimator import DIVE
+from braindive.report.people import describe_diagnoses
+from braindive.report.places import Place
+from braindive.score_names import score_is_in_years
+from braindive.space import Regions
+
+
+def describe_measure(model: DIVE, measure: str | None) -> str:
+    """What the values are, for axes and sentences: as the user calls them, or what is known."""
+    if measure:
+        return measure
+    prepared = model.preprocessing_
+    return "z-score" if prepared is not None and prepared.standardise else "value"
+
+
+def explain_measure(model: DIVE, measure: str | None) -> str:
+    """Say in which unit the values are."""
+    prepared = model.preprocessing_
+    is_standard = prepared is not None and prepared.standardise
+    if is_standard:
+        of = f" of {measure}" if measure else ""
+        return (
+            f"z-scores{of}: 0 is the mean of the controls there, and 1 is one of their standard "
+            "deviations above it."
+        )
+    if measure:
+        return f"{measure}, as in the maps that were fitted."
+    return "in the unit of the maps that were fitted."
+
+
+def explain_shown(model: DIVE, measure: str | None) -> str:
+    """Say what the picture shows, and of whom."""
+    people, visits = len(model.subjects_), len(model.scores_)
+    space = model.space_
+    what = {"volume": "voxels", "regions": "regions"}.get(
+        "" if space is None else space.kind, "vertices"
+    )
+    where = f" of {space.name}" if space is not None else ""
+    diagnoses = describe_diagnoses(model)
+    whom = f"{people:,} people{f' ({diagnoses})' if diagnoses else ''}"
+    return (
+        f"The {describe_measure(model, measure)} that the model expects at each of "
+        f"{model.n_vertices_:,} {what}{where}, at the score of the slider; learnt from {whom} at "
+        f"{visits:,} visits."
+    )
+
+
+def explain_first(model: DIVE, places: list[list[Place]]) -> list[str]:
+    """Say which places are affected first, and when the others follow."""
+    onsets = model.trajectories_.onset(model.scores_)
+    names = display_names(model, word="Area")
+    unit = " years" if score_is_in_years(model) else ""
+    sentences = []
+    for k in range(min(len(names), 2)):
+        where = ", ".join(str(place) for place in places[k][:3])
+        if isinstance(model.space_, Regions):
+            where = ", ".join(place.name for place in places[k][:5])
+        share = 100 * float(model.responsibilities_[:, k].mean())
+        where = where or f"{share:.0f} % of the vertices"
+        if not k:
+            sentences.append(f"{names[k]}: {where}.")
+        else:
+            later = float(onsets[k] - onsets[0])
+            sentences.append(f"{later:.1f}{unit} later {names[k]}: {where}.")
+    return sentences
+
+
+def explain_progression(model: DIVE) -> str:
+    """Say that no progression was found, where the fit has judged so; else nothing."""
+    found = getattr(model, "progression_found_", None)
+    if found is None or bool(found):
+        return ""
+    p_value = getattr(model, "progression_p_", None)
+    known = f" (p = {float(p_value):.2g})" if p_value is not None else ""
+    return (
+        f"No progression was found in these data{known}: a common course explains people's later "
+        "visits no better than their own lasting differences. Do not read the pictures and scores "
+        "below as a disease."
+    )
+
+
+def explain_certainty(model: DIVE) -> str:
+    """Say whether a progression was found, and with which p-value; nothing if that is unknown."""
+    if not getattr(model, "progression_found_", False):
+        return ""
+    p_value = getattr(model, "progression_p_", None)
+    return "" if p_value is None else f"A common progression was found, p = {float(p_value):.2g}."
+
+
+def explain_errors(model: DIVE) -> str:
+    """Say where standard errors come from, or why there are none."""
+    if not model.staging:
+        return "Without staging the score is time, which has no error."
+    if model.people == "alike":
+        return (
+            "This model takes people for alike, as published: its standard errors are as small as "
+            "if vertices were independent, and its curves have none."
+        )
+    if not np.isfinite(model.baseline_scores_se_).any():
+        return "This model was saved before fits kept standard errors; fit it again to have them."
+    return ""
+
+
+def score_landmarks(model: DIVE) -> dict[str, Any]:
+    """What 0 and 1 mean on the scale of the score, in a few words each."""
+    if not model.staging:
+        return {"zero": "time 0 of the table", "one": "a year after it"}
+    if model.scale == "controls":
+        return {
+            "zero": "mean of the controls (of all, if there are none)",
+            "one": "one of their standard deviations further",
+        }
+    zero = "the earliest area is half-way"
+    if score_is_in_years(model):
+        return {"zero": zero, "one": "a year later at the mean speed"}
+    return {"zero": zero, "one": "one standard deviation of the scores further"}
