@@ -97,8 +97,8 @@ def test_unknown_column_suggests_one_that_is_there(spoil, surface, options):
 
 def test_table_without_participants_or_times_or_values(tmp_path):
     path = tmp_path / "cohort.tsv"
-    path.write_text("participant\tage\tpath\n1\t2\t3\n")
-    assert "no column participant_id (did you mean 'participant'?)" in error_of(path, None)
+    path.write_text("particpant_id\tage\tpath\n1\t2\t3\n")
+    assert "no column participant_id (did you mean 'particpant_id'?)" in error_of(path, None)
     path.write_text("participant_id\tvertex_0\n1\t2\n")
     assert "no time column; add one of age, age_at_session, years, acq_time" in error_of(path, None)
     path.write_text("participant_id\tage\tthickness\n1\t2\t3\n")

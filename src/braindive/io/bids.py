@@ -8,21 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from braindive.io.paths import OutsideError, resolve_inside
-
-MISSING = ("", "n/a", "N/A", "NA", "na", "NaN", "nan", "None", "none", "null")
-
-
-def read_text_table(path: Path) -> pd.DataFrame:
-    """Read a TSV or CSV as text, missing entries as empty text."""
-    separator = "," if path.suffix.lower() == ".csv" else "\t"
-    table = pd.read_csv(path, sep=separator, dtype=str, keep_default_na=False, encoding="utf-8-sig")
-    table.columns = [str(name).strip() for name in table.columns]
-    return pd.DataFrame({name: _clean(table[name]) for name in table.columns})
-
-
-def _clean(column: pd.Series) -> pd.Series:
-    stripped = column.str.strip()
-    return stripped.mask(stripped.isin(MISSING), "")
+from braindive.io.sheets import read_text_table
 
 
 def read_sessions(

@@ -17,7 +17,7 @@ from braindive.io.formats.contents import ScalarMaps, divide
 from braindive.io.formats.registry import FORMATS
 from braindive.io.formats.table import TABLE
 from braindive.io.paths import PathLike
-from braindive.io.reading import ReportProgress
+from braindive.io.plan import ReportProgress
 from braindive.io.times import TIME_COLUMNS, time_column
 from braindive.space import Regions
 from braindive.values.walking import visit_blocks

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from braindive.errors import CohortError
-from braindive.io.bids import read_text_table
 from braindive.io.paths import OutsideError, PathLike, resolve_inside
 from braindive.io.problems import Problems
+from braindive.io.study_columns import read_visits
 from braindive.space.fsaverage import BUILT_IN
 
 _BASE_COLUMNS = ("fsid-base", "fsid_base", "base")
@@ -67,34 +67,60 @@ def read_freesurfer_table(
     ...     bd.read_freesurfer_table(folder, visits)["left"].item()
     'bert_1.long.bert/surf/lh.thickness.fwhm0.fsaverage.mgh'
     """
-    folder = Path(subjects_dir).expanduser().resolve()
-    if not folder.is_dir():
-        raise CohortError(f"there is no subjects folder {subjects_dir}.")
-    if isinstance(table, pd.DataFrame):
-        visits, source = table.reset_index(drop=True), "the table"
-    else:
-        path = Path(os.fspath(table)).expanduser()
-        if not path.is_file():
-            raise CohortError(f"there is no table {path}.")
-        visits, source = read_text_table(path), path.name
-    if "participant_id" not in visits.columns:
-        raise CohortError(f"{source} has no column participant_id.")
+    visits, source = read_visits(table)
     problems = Problems(source, visits["participant_id"].astype(str).tolist())
-    found: dict[str, list[str]] = {"left": [], "right": []}
-    for row, visit in enumerate(visits.to_dict("records")):
-        run = _find_run(folder, {str(k): str(v) for k, v in visit.items()}, row, problems)
-        for column, prefix in (("left", "lh"), ("right", "rh")):
-            name = f"{run}/surf/{prefix}.{measure}.fwhm{fwhm}.{target}.mgh"
-            found[column].append(name)
-            if run is not None and not (folder / name).is_file():
-                problems.add(
-                    row,
-                    "the file does not exist; run recon-all with -qcache, or choose another "
-                    "measure, fwhm or target.",
-                    file=name,
-                )
+    maps = FreeSurferMaps(subjects_dir, measure, fwhm, target)
+    found = maps.find(visits, problems)
     problems.raise_if_any()
     return visits.assign(**found)
+
+
+@dataclass(frozen=True)
+class FreeSurferMaps:
+    """Which maps of a subjects folder are meant.
+
+    Parameters
+    ----------
+    subjects_dir : path
+        FreeSurfer's SUBJECTS_DIR.
+    measure, fwhm, target : str, int, str
+        As for `read_freesurfer_table`.
+    """
+
+    subjects_dir: PathLike
+    measure: str = "thickness"
+    fwhm: int = 0
+    target: str = "fsaverage"
+
+    @property
+    def folder(self) -> Path:
+        """The subjects folder."""
+        folder = Path(self.subjects_dir).expanduser().resolve()
+        if not folder.is_dir():
+            raise CohortError(f"there is no subjects folder {self.subjects_dir}.")
+        return folder
+
+    def space(self) -> str:
+        """Where the maps lie, as `load_space` takes it."""
+        return template_space(self.subjects_dir, self.target)
+
+    def find(self, visits: pd.DataFrame, problems: Problems) -> dict[str, list[str]]:
+        """Find the maps of all visits, as columns `left` and `right`; what is missing is noted."""
+        folder = self.folder
+        found: dict[str, list[str]] = {"left": [], "right": []}
+        for row, visit in enumerate(visits.to_dict("records")):
+            run = _find_run(folder, {str(k): str(v) for k, v in visit.items()}, row, problems)
+            for column, prefix in (("left", "lh"), ("right", "rh")):
+                name = f"{run}/surf/{prefix}.{self.measure}.fwhm{self.fwhm}.{self.target}.mgh"
+                found[column].append(name)
+                if run is not None and not (folder / name).is_file():
+                    problems.add(
+                        row,
+                        "the file does not exist; run recon-all with -qcache, or choose another "
+                        "measure, fwhm or target.",
+                        file=name,
+                    )
+        return found
 
 
 def template_space(subjects_dir: PathLike, target: str) -> str:
@@ -170,5 +196,7 @@ def _find_run(folder: Path, visit: dict[str, str], row: int, problems: Problems)
         if runs or (path.is_dir() and base is None):
             return runs[0] if runs else name
     wanted = " or ".join(names) + (f" with base {base}" if base else "")
-    problems.add(row, f"the subjects folder has no run {wanted}.")
+    known = visit.get("session_id") or visit.get("fsid")
+    cause = "" if known else "`session_id` is missing"
+    problems.add(row, f"the subjects folder has no run {wanted}.", cause=cause)
     return None

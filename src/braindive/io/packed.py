@@ -20,8 +20,9 @@ from joblib import Parallel, delayed
 
 from braindive.cohort import Cohort
 from braindive.errors import BraindiveError, ReadError
+from braindive.io.freesurfer import FreeSurferMaps
 from braindive.io.paths import PathLike
-from braindive.io.reading import Plan, ReportProgress, plan_cohort
+from braindive.io.plan import Plan, ReportProgress, plan_cohort
 from braindive.io.scratch import DTYPE, Scratch, fingerprint, record_inputs, record_table
 from braindive.io.store import (
     FORMAT,
@@ -48,6 +49,9 @@ def pack_cohort(
     values: str | Sequence[str] | None = None,
     times: str | None = None,
     controls: str | None = None,
+    id: str | None = None,  # noqa: A002
+    freesurfer: PathLike | FreeSurferMaps | None = None,
+    skip_bad: bool = False,
     n_jobs: int | None = None,
     progress: ReportProgress | None = None,
 ) -> Path:
@@ -63,7 +67,7 @@ def pack_cohort(
     output : path
         Folder to write, by custom with the ending ``.zarr``. What is unfinished is kept next to
         it in a folder with the ending ``.partial``.
-    space, root, values, times, controls
+    space, root, values, times, controls, id, freesurfer, skip_bad
         As for `read_cohort`.
     n_jobs : int, optional
         Threads; all cores by default.
@@ -86,7 +90,17 @@ def pack_cohort(
     """
     target = Path(os.fspath(output)).expanduser()
     partial = target.with_name(target.name + ".partial")
-    plan = plan_cohort(table, space, root=root, values=values, times=times, controls=controls)
+    plan = plan_cohort(
+        table,
+        space,
+        root=root,
+        values=values,
+        times=times,
+        controls=controls,
+        id=id,
+        freesurfer=freesurfer,
+        skip_bad=skip_bad,
+    )
     if target.exists():
         return _keep_finished(target, partial, plan)
     tell = progress or (lambda *_: None)

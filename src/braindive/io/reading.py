@@ -2,159 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed
 
-from braindive.arrays import Array, BoolArray
 from braindive.cohort import Cohort
-from braindive.io.paths import PathLike, resolve_roots
-from braindive.io.problems import Problems
-from braindive.io.scans import (
-    Scan,
-    ScanReader,
-    check_columns,
-    check_scans,
-    content_problem,
-    find_scans,
-    open_headers,
-    readable_files,
-)
-from braindive.io.sizes import infer_space
-from braindive.io.spaces import load_space
-from braindive.io.table import find_controls, read_table, require_column, typed_table
-from braindive.io.times import check_visits, read_times
+from braindive.io.freesurfer import FreeSurferMaps
+from braindive.io.paths import PathLike
+from braindive.io.plan import ReportProgress, plan_cohort
+from braindive.io.table import typed_table
 from braindive.space import Space
-
-# Scans that one thread reads at a time.
-_BATCH = 8
-# A study whose files are smaller than this is read to the end even when its table is known to be
-# bad, so that one error lists everything; a larger one is not worth the wait.
-_QUICK = 2**28
-
-ReportProgress = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A study that was checked as far as tables and headers tell, before its numbers are read.
-
-    Attributes
-    ----------
-    file : Path or None
-        The table, if it is a file.
-    text : DataFrame of text
-        One row per visit, without the columns of files or measurements.
-    subjects, times, controls : (n_visits,)
-        As of a `Cohort`.
-    space : Space or None
-        Where the columns lie.
-    scans : list of Scan
-        Files of each row; empty for a wide table.
-    numbers : (n_visits, n_vertices) or None
-        Measurements of a wide table.
-    reader : ScanReader
-        Reads the scans.
-    problems : Problems
-        Takes what is still found wrong.
-    """
-
-    file: Path | None
-    text: pd.DataFrame
-    subjects: np.ndarray
-    times: Array
-    controls: BoolArray | None
-    space: Space | None
-    scans: list[Scan]
-    numbers: Array | None
-    reader: ScanReader
-    problems: Problems
-
-    @property
-    def n_visits(self) -> int:
-        """Number of rows."""
-        return len(self.text)
-
-    def read(
-        self, rows: Sequence[int], n_jobs: int | None = None
-    ) -> Iterator[tuple[list[int], Array]]:
-        """Read some rows in parallel, and give them in order, some at a time.
-
-        What is wrong with them is noted in `problems`.
-        """
-        if self.numbers is not None:
-            for row in rows:
-                message = content_problem(self.numbers[row])
-                if message is not None:
-                    self.problems.add(row, message)
-            yield list(rows), self.numbers[list(rows)]
-            return
-        batches = [list(rows[i : i + _BATCH]) for i in range(0, len(rows), _BATCH)]
-
-        def read_batch(batch: list[int]) -> Array:
-            return self.reader.read([self.scans[row] for row in batch], self.problems)
-
-        threads = Parallel(
-            n_jobs=-1 if n_jobs is None else n_jobs,
-            prefer="threads",
-            return_as="generator",
-            pre_dispatch="2*n_jobs",
-        )
-        yield from zip(batches, threads(delayed(read_batch)(b) for b in batches), strict=True)
-
-
-def plan_cohort(
-    table: PathLike | pd.DataFrame,
-    space: PathLike | Sequence[PathLike] | Space | None = None,
-    *,
-    root: PathLike | Sequence[PathLike] | None = None,
-    values: str | Sequence[str] | None = None,
-    times: str | None = None,
-    controls: str | None = None,
-) -> Plan:
-    """Check a study as far as its table and the headers of its files tell.
-
-    Parameters and errors are those of `read_cohort`.
-    """
-    loaded = None if space is None else load_space(space)
-    problems = Problems("the table")
-    study = read_table(table, loaded, values, problems)
-    loaded = study.regions if loaded is None else loaded
-    if times is not None:
-        require_column(times, study, "times")
-    roots = resolve_roots(None if study.file is None else study.file.parent, root)
-    visit_times = read_times(study.text, times, roots, problems)
-    check_visits(study.text, visit_times, problems)
-    is_control = find_controls(study.text, controls, problems)
-    scans: list[Scan] = []
-    n_vertices = 0 if study.numbers is None else study.numbers.shape[1]
-    if study.files:
-        scans = find_scans(study.text, study.files, roots, problems)
-        headers = open_headers(scans)
-        if loaded is None:
-            loaded = infer_space(study.files, readable_files(scans, headers), study.source)
-        check_columns(study.files, loaded)
-        scans, n_vertices = check_scans(scans, headers, loaded, problems)
-    kept = study.text.drop(columns=[*study.files, *({"frame", "index"} & set(study.text.columns))])
-    plan = Plan(
-        study.file,
-        kept,
-        np.array(study.text["participant_id"].tolist(), dtype=object),
-        visit_times,
-        is_control,
-        loaded,
-        scans,
-        study.numbers,
-        ScanReader(loaded, n_vertices),
-        problems,
-    )
-    if problems.found:
-        _look_further(plan)
-    return plan
 
 
 def read_cohort(
@@ -165,13 +23,18 @@ def read_cohort(
     values: str | Sequence[str] | None = None,
     times: str | None = None,
     controls: str | None = None,
+    id: str | None = None,  # noqa: A002
+    freesurfer: PathLike | FreeSurferMaps | None = None,
+    skip_bad: bool = False,
     n_jobs: int | None = None,
     progress: ReportProgress | None = None,
 ) -> Cohort:
     """Read a cohort from a table with one row per scan.
 
-    The table (TSV, or CSV by its ending) has a column `participant_id`, a time, and file names or
-    measurements; every other column is kept in `Cohort.table`.
+    The table is text with tabs, commas or semicolons, or an Excel sheet (``.xlsx``), with decimal
+    points or commas. It has a column `participant_id` (or Subject ID, PTID, RID and the like), a
+    time, and file names or measurements; every other column is kept in `Cohort.table`. Names of
+    columns may be written in any case.
 
     Parameters
     ----------
@@ -192,13 +55,23 @@ def read_cohort(
         ``.mgh``, ``.mgz`` or morph files, GIFTI, CIFTI or NIfTI; of a file with many maps a column
         `frame` tells which, counted from 0, or else there is one row for each map, in order.
     times : str, optional
-        Column with years. By default the first of `age`, `age_at_session`, `years` and `acq_time`
-        (a date; years since the participant's first) in the table, or else in the
-        ``sub-*/sub-*_sessions.tsv`` of a BIDS folder.
+        Column with years, or with dates, which become years since the participant's first. By
+        default the first of `age`, `age_at_session`, `years` and `acq_time` (a date, also called
+        EXAMDATE, scan date, date and the like) in the table, or else in the
+        ``sub-*/sub-*_sessions.tsv`` of a BIDS folder. An age that never changes is no time where
+        another column tells. Dates are ISO's, or others that can be read in one way only.
     controls : str, optional
         Column of true and false or of diagnoses, or a condition such as ``"group == 'HC'"``. By
         default the visits with a diagnosis of CN, HC, NC, CU, control, healthy, normal or the
-        like (`braindive.io.table.CONTROL_WORDS`).
+        like (`braindive.io.controls.CONTROL_WORDS`).
+    id : str, optional
+        Column with the participants, where its name does not tell.
+    freesurfer : path or FreeSurferMaps, optional
+        FreeSurfer's SUBJECTS_DIR, where the maps of the visits are found as by
+        `read_freesurfer_table`; without a space it is that of the maps.
+    skip_bad : bool, default False
+        Whether to leave out rows that have a problem, with a warning that lists them, instead of
+        raising an error.
     n_jobs : int, optional
         Threads; all cores by default.
     progress : callable, optional
@@ -212,7 +85,7 @@ def read_cohort(
     Raises
     ------
     CohortError
-        Lists every row with a problem at once.
+        Lists everything that is wrong at once: with the table, and with each of its rows.
 
     Examples
     --------
@@ -229,7 +102,17 @@ def read_cohort(
     >>> bd.read_cohort(table, values=["hippocampus", "precuneus"])
     Cohort(2 subjects, 3 visits, 2 vertices on regions)
     """
-    plan = plan_cohort(table, space, root=root, values=values, times=times, controls=controls)
+    plan = plan_cohort(
+        table,
+        space,
+        root=root,
+        values=values,
+        times=times,
+        controls=controls,
+        id=id,
+        freesurfer=freesurfer,
+        skip_bad=skip_bad,
+    )
     measured = np.empty((plan.n_visits, plan.reader.n_vertices), dtype=np.float32)
     done = 0
     for rows, part in plan.read(range(plan.n_visits), n_jobs):
@@ -246,13 +129,3 @@ def read_cohort(
         space=plan.space,
         table=typed_table(plan.text),
     )
-
-
-def _look_further(plan: Plan) -> None:
-    """Raise what is known to be wrong, with what the numbers tell where they are few."""
-    paths: set[Path] = {path for scan in plan.scans for path in scan.files.values()}
-    if sum(path.stat().st_size for path in paths) < _QUICK:
-        rows = [row for row in range(plan.n_visits) if row not in plan.problems.rows]
-        for _ in plan.read(rows):
-            pass
-    plan.problems.raise_if_any()

@@ -10,11 +10,12 @@ from pathlib import Path
 import pandas as pd
 
 from braindive.errors import CohortError
-from braindive.io.bids import MISSING, read_text_table
 from braindive.io.freesurfer import visit_names
 from braindive.io.paths import PathLike
 from braindive.io.problems import Problems
 from braindive.io.region_columns import is_summary
+from braindive.io.sheets import MISSING
+from braindive.io.study_columns import read_visits
 
 # What FreeSurfer calls the column of the visits: the table's own content.
 _OF_FREESURFER = re.compile(r"^(lh|rh)\.[\w.]+\.\w+$|^Measure:\w+$|^(lh|rh)\.aparc", re.IGNORECASE)
@@ -63,15 +64,7 @@ def read_region_tables(
     if not paths:
         raise CohortError("no table of regions was given.")
     regions = _join([_read(Path(os.fspath(path)).expanduser()) for path in paths])
-    if isinstance(visits, pd.DataFrame):
-        rows, source = visits.reset_index(drop=True), "the table"
-    else:
-        path = Path(os.fspath(visits)).expanduser()
-        if not path.is_file():
-            raise CohortError(f"there is no table {path}.")
-        rows, source = read_text_table(path), path.name
-    if "participant_id" not in rows.columns:
-        raise CohortError(f"{source} has no column participant_id.")
+    rows, source = read_visits(visits)
     both = sorted(set(rows.columns) & set(regions.columns))
     if both:
         raise CohortError(f"{source} has the column {both[0]}, and so has a table of regions.")

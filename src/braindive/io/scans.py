@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -134,9 +134,16 @@ def content_problem(values: Array) -> str | None:
 
 
 def find_scans(
-    table: pd.DataFrame, columns: Sequence[str], roots: Sequence[Path], problems: Problems
+    table: pd.DataFrame,
+    columns: Sequence[str],
+    roots: Sequence[Path],
+    problems: Problems,
+    lost: Collection[int] = (),
 ) -> list[Scan]:
-    """Resolve the files of every row; missing and forbidden ones are noted."""
+    """Resolve the files of every row; missing and forbidden ones are noted.
+
+    Of rows that are `lost` it is known already that they have no file.
+    """
     frames = _read_frames_column(table, problems)
     scans = []
     for row in range(len(table)):
@@ -144,6 +151,8 @@ def find_scans(
         for column in columns:
             name = str(table[column].iloc[row]).strip()
             names[column] = name
+            if row in lost:
+                continue
             if not name:
                 problems.add(row, "no file is named.", column=column)
                 continue
@@ -154,7 +163,8 @@ def find_scans(
                 continue
             if not path.is_file():
                 what = "is a folder" if path.is_dir() else "does not exist"
-                problems.add(row, f"the file {what}.", column=column, file=name)
+                cause = "" if path.parent.is_dir() else f"there is no folder {path.parent}"
+                problems.add(row, f"the file {what}.", column=column, file=name, cause=cause)
                 continue
             files[column] = path
         scans.append(Scan(row, names, files, -1 if frames is None else frames[row]))
@@ -199,7 +209,11 @@ def readable_files(scans: Sequence[Scan], headers: Headers) -> dict[str, list[Ma
 
 
 def check_scans(
-    scans: Sequence[Scan], headers: Headers, space: Space | None, problems: Problems
+    scans: Sequence[Scan],
+    headers: Headers,
+    space: Space | None,
+    problems: Problems,
+    repeated: Collection[int] = (),
 ) -> tuple[list[Scan], int]:
     """Hold the header of every file against the space, and give every scan its frame.
 
@@ -213,6 +227,8 @@ def check_scans(
         Where the values lie; without, all files have to be like most of them.
     problems : Problems
         Takes what is wrong.
+    repeated : collection of int
+        Rows that repeat another, and so may name the same files.
 
     Returns
     -------
@@ -224,26 +240,25 @@ def check_scans(
     rows_of: dict[Path, list[int]] = defaultdict(list)
     for scan in scans:
         for path in scan.files.values():
-            rows_of[path].append(scan.row)
+            if scan.row not in repeated:
+                rows_of[path].append(scan.row)
     usual = usual_file(found for found in headers.values() if isinstance(found, MapFile))
     complete = []
     for scan in scans:
         frame = scan.frame
         for column, path in scan.files.items():
             found = headers[path]
-            messages = (
-                [found]
-                if isinstance(found, str)
-                else [
-                    *_mismatches(column, found, space, usual),
-                    *_frame_mismatches(frame, found, rows_of[path]),
-                ]
-            )
+            if isinstance(found, str):
+                messages = [found]
+            else:
+                messages = _mismatches(column, found, space, usual)
+                if scan.row not in repeated:
+                    messages += _frame_mismatches(frame, found, rows_of[path])
             for message in messages:
                 problems.add(scan.row, f"{message}.", column=column, file=scan.names[column])
         if frame < 0 and scan.files:
             rows = rows_of[next(iter(scan.files.values()))]
-            frame = rows.index(scan.row) if len(rows) > 1 else 0
+            frame = rows.index(scan.row) if len(rows) > 1 and scan.row in rows else 0
         complete.append(Scan(scan.row, scan.names, scan.files, max(frame, 0)))
     n_usual = 0 if usual is None else usual.n_values
     return complete, n_usual if space is None else space.n_vertices

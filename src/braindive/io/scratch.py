@@ -14,7 +14,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from braindive.arrays import Array
-from braindive.io.reading import Plan, ReportProgress
+from braindive.io.plan import Plan, ReportProgress
 
 DTYPE = np.dtype("<f4")
 

@@ -1,40 +1,37 @@
-"""The table of scans: its columns, its controls and its numbers."""
+"""The table of scans: its columns and its numbers."""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from braindive.arrays import Array, BoolArray
+from braindive.arrays import Array
 from braindive.cohort import Cohort
 from braindive.errors import CohortError, ParameterError
-from braindive.io.bids import MISSING
-from braindive.io.paths import PathLike, suggest_path
+from braindive.io.columns import find_named, shorten, simple, suggest
+from braindive.io.controls import CONTROL_WORDS
+from braindive.io.numbers import has_decimal_commas, to_numbers, with_point
+from braindive.io.paths import PathLike
 from braindive.io.problems import Problems
 from braindive.io.region_columns import find_region_columns, name_regions
 from braindive.io.region_tables import refuse_bare_table
+from braindive.io.sheets import MISSING, open_sheet
+from braindive.io.sides import side_of_name
+from braindive.io.study_columns import copy_columns, name_columns, no_participants, say_naming
 from braindive.space import Regions, Space
 
-#: Diagnoses that mean a healthy control, in any case, with spaces, - and _ taken as the same.
-CONTROL_WORDS = frozenset(
-    {
-        "cn", "hc", "nc", "cu", "ctl", "ctrl", "control", "controls", "healthy", "normal",
-        "healthy control", "healthy controls", "normal control", "cognitively normal",
-        "cognitively unimpaired", "unimpaired",
-    }
-)  # fmt: skip
-_TRUE = {"1", "1.0", "true", "yes", "y", "t"}
-_FALSE = {"0", "0.0", "false", "no", "n", "f"}
+_log = logging.getLogger("braindive")
 _VERTEX = re.compile(r"vertex_\d+")
-_CONDITION = re.compile(r"^\s*(?P<column>.+?)\s*(?P<sign>==|!=)\s*(?P<value>.+?)\s*$")
+# Columns whose entries stay as they are, whatever they look like.
+_NEVER_NUMBERS = ("participant_id", "session_id", "diagnosis")
 
 
 @dataclass(frozen=True)
@@ -70,91 +67,121 @@ def read_table(
     space: Space | None,
     values: str | Sequence[str] | None,
     problems: Problems,
+    *,
+    id: str | None = None,  # noqa: A002
+    elsewhere: bool = False,
 ) -> StudyTable:
-    """Read a table of scans and find out where its measurements are."""
+    """Read a table of scans and find out where its measurements are.
+
+    What is wrong is noted, and as much as can be is read.
+
+    Parameters
+    ----------
+    table, space, values, id
+        As for `read_cohort`.
+    problems : Problems
+        Takes what is wrong.
+    elsewhere : bool
+        Whether the measurements are found by other means than this table.
+    """
     if not isinstance(table, (str, os.PathLike, pd.DataFrame)):
         raise ParameterError(_no_table(table))
+    sheet, file = None, None
     if isinstance(table, pd.DataFrame):
-        source, file, names = "the table", None, [str(name) for name in table.columns]
+        source, given = "the table", [str(name) for name in table.columns]
     else:
         file = Path(os.fspath(table)).expanduser().absolute()
-        source, names = file.name, _header(file)
+        sheet = open_sheet(file)
+        source, given = file.name, sheet.names
     problems.source = source
+    given = [name or f"unnamed {number}" for number, name in enumerate(given, start=1)]
+    try:
+        naming = name_columns(given, id, source)
+    except CohortError as error:
+        problems.tell(error)
+        naming = name_columns(given, None, source)
+    names = naming.names
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise CohortError(f"{source} has the column {twice[0]!r} more than once.")
     refuse_bare_table(names, source)
-    if "participant_id" not in names:
-        raise CohortError(
-            f"{source} has no column participant_id{_suggest('participant_id', names)}; its "
-            f"columns are {_shorten(names)}."
-        )
-    files, wide = _value_columns(names, space, values, source)
-    is_regions = space is None and bool(wide) and not all(map(_VERTEX.fullmatch, wide))
+    files: list[str] = []
+    wide: list[str] = []
+    if not elsewhere:
+        try:
+            files, wide = _value_columns(names, space, values, source)
+        except CohortError as error:
+            problems.tell(error)
     if isinstance(table, pd.DataFrame):
         frame = table.reset_index(drop=True)
         frame.columns = pd.Index(names)
     else:
-        frame = _read_text(Path(table).expanduser(), names, wide)
+        assert sheet is not None
+        frame = sheet.read(names, wide)
     if len(frame) == 0:
         raise CohortError(f"{source} has no rows; it needs one for each scan.")
+    if values is not None and not files:
+        frame, files, wide = _as_files(frame, files, wide)
+    if wide and space is not None and len(wide) != space.n_vertices:
+        problems.tell(
+            f"{source} has {len(wide)} columns of measurements, but the space {space.name!r} has "
+            f"{space.n_vertices} vertices."
+        )
     text = frame.drop(columns=wide).astype(object).map(_as_text)
-    problems.participants = text["participant_id"].tolist()
-    for row, participant in enumerate(problems.participants):
-        if not participant:
-            problems.add(row, "the row has no participant.", column="participant_id")
+    _note_participants(text, names, problems)
+    copy_columns(text, naming, sorted(CONTROL_WORDS))
+    say_naming(naming)
+    _write_with_points(text, {*_NEVER_NUMBERS, *files})
     numbers = _numbers(frame[wide], problems) if wide else None
     regions = None
+    is_regions = space is None and not all(map(_VERTEX.fullmatch, wide))
     if is_regions and numbers is not None:
         regions, numbers = name_regions(wide, numbers, None if values else names)
     return StudyTable(source, file, text, tuple(files), numbers, regions)
 
 
-def find_controls(text: pd.DataFrame, controls: str | None, problems: Problems) -> BoolArray | None:
-    """Tell which visits are healthy controls'.
+def _note_participants(text: pd.DataFrame, names: Sequence[str], problems: Problems) -> None:
+    """See that every row says whose scan it is."""
+    if "participant_id" not in text.columns:
+        problems.tell(no_participants(names, problems.source))
+        text.insert(0, "participant_id", "")
+        return
+    problems.participants = text["participant_id"].tolist()
+    for row, participant in enumerate(problems.participants):
+        if not participant:
+            problems.add(row, "the row has no participant.", column="participant_id")
 
-    Parameters
-    ----------
-    text : DataFrame of text
-        The table.
-    controls : str or None
-        A condition such as ``"group == 'HC'"``; a column of true and false, or of diagnoses; by
-        default the column `diagnosis`, if there is one.
-    problems : Problems
-        Takes what is wrong.
 
-    Returns
-    -------
-    (n_visits,) bool or None
-        None where nothing tells.
-    """
-    if controls is None:
-        if "diagnosis" not in text.columns:
-            return None
-        known = text["diagnosis"].map(_is_control_word).to_numpy(dtype=bool)
-        return known if known.any() else None
-    condition = _CONDITION.match(controls)
-    if condition is not None:
-        column, value = condition["column"], condition["value"].strip("'\"")
-        _require(column, text.columns.tolist(), "controls", problems.source)
-        equal = (text[column] == value).to_numpy(dtype=bool)
-        if not equal.any():
-            raise CohortError(
-                f"no row of {problems.source} has {value!r} in the column {column}; it has "
-                f"{_shorten(sorted(set(text[column])))}."
-            )
-        return equal if condition["sign"] == "==" else ~equal
-    _require(controls, text.columns.tolist(), "controls", problems.source)
-    lowered = text[controls].str.lower()
-    if lowered.isin(_TRUE | _FALSE | {""}).all():
-        return lowered.isin(_TRUE).to_numpy(dtype=bool)
-    known = text[controls].map(_is_control_word).to_numpy(dtype=bool)
-    if not known.any():
-        raise CohortError(
-            f"the column {controls} of {problems.source} tells no control: it has "
-            f"{_shorten(sorted(set(text[controls])))}; say controls=\"{controls} == '...'\"."
-        )
-    return known
+def _write_with_points(text: pd.DataFrame, kept: Collection[str]) -> None:
+    """Write numbers with decimal commas as all else expects them."""
+    changed = []
+    for name in text.columns:
+        if name not in kept and has_decimal_commas(text[name].tolist()):
+            text[name] = text[name].map(with_point)
+            changed.append(str(name))
+    if changed:
+        _log.info("Decimal commas are read in: %s.", shorten(changed))
+
+
+def _as_files(
+    frame: pd.DataFrame, files: list[str], wide: list[str]
+) -> tuple[pd.DataFrame, list[str], list[str]]:
+    """Take one or two columns that the user named for files, if their entries are no numbers."""
+    if len(wide) not in (1, 2):
+        return frame, files, wide
+    for name in wide:
+        entries = frame[name].dropna()
+        if len(entries) == 0 or not np.isnan(to_numbers(entries)).all():
+            return frame, files, wide
+    sides: list[str] = ["left", "right"]
+    told = [side_of_name(name) for name in wide]
+    if len(wide) == 2:
+        sides = [str(side) for side in told] if set(told) == {"left", "right"} else sides
+    else:
+        sides = [told[0] or "path"]
+    others = [name for name in sides if name in frame.columns and name not in wide]
+    renamed = frame.drop(columns=others).rename(columns=dict(zip(wide, sides, strict=True)))
+    return renamed, sorted(sides), []
 
 
 def typed_table(text: pd.DataFrame) -> pd.DataFrame:
@@ -171,11 +198,6 @@ def typed_table(text: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(typed, index=text.index)
 
 
-def require_column(name: str, table: StudyTable, option: str) -> None:
-    """Raise an error that helps if the user names a column that is not there."""
-    _require(name, table.text.columns.tolist(), option, table.source)
-
-
 def _no_table(given: object) -> str:
     if isinstance(given, Cohort):
         return (
@@ -183,42 +205,6 @@ def _no_table(given: object) -> str:
             'bd.pack_cohort(bd.write_cohort(cohort, folder), "study.zarr").'
         )
     return f"a table is a file or a DataFrame; got {type(given).__name__}."
-
-
-def _header(path: Path) -> list[str]:
-    if not path.is_file():
-        raise CohortError(f"there is no table {path}{suggest_path(path)}.")
-    try:
-        head = pd.read_csv(
-            path, sep=_separator(path), header=None, nrows=1, dtype=str, encoding="utf-8-sig",
-            keep_default_na=False,
-        )  # fmt: skip
-    except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
-        raise CohortError(f"{path} cannot be read as a table: {error}.") from None
-    return [str(name).strip() for name in head.iloc[0]]
-
-
-def _separator(path: Path) -> str:
-    return "," if path.suffix.lower() == ".csv" else "\t"
-
-
-def _read_text(path: Path, names: list[str], wide: list[str]) -> pd.DataFrame:
-    measured = set(wide)
-    try:
-        return pd.read_csv(
-            path,
-            sep=_separator(path),
-            header=0,
-            names=names,
-            index_col=False,
-            dtype={name: str for name in names if name not in measured},
-            keep_default_na=False,
-            na_values={name: list(MISSING) for name in wide},
-            low_memory=False,
-            encoding="utf-8-sig",
-        )
-    except (pd.errors.ParserError, UnicodeDecodeError) as error:
-        raise CohortError(f"{path} cannot be read as a table: {error}.") from None
 
 
 def _value_columns(
@@ -235,7 +221,7 @@ def _value_columns(
             if absent:
                 raise CohortError(
                     f"{source} lacks {len(absent)} of {space.n_vertices} region columns: "
-                    f"{_shorten(absent)}{_suggest(absent[0], names)}."
+                    f"{shorten(absent)}{suggest(absent[0], names)}."
                 )
             return [], list(space.names)
         wide = [name for name in names if _VERTEX.fullmatch(name)]
@@ -245,29 +231,23 @@ def _value_columns(
             raise CohortError(
                 f"{source} has no column path, left or right with file names, no regions with "
                 "FreeSurfer's names, and no measurements called vertex_0, vertex_1, ...; name "
-                f'yours with values=, such as "thickness_*". Its columns are {_shorten(names)}.'
+                f'yours with values=, such as "thickness_*". Its columns are {shorten(names)}.'
             )
     elif isinstance(values, str):
-        if values in ("path", "left", "right"):
-            _require(values, names, "values", source)
-            return [values], []
-        wide = [name for name in names if fnmatchcase(name, values)]
+        wide = [name for name in names if simple(name) == simple(values) and simple(values)]
+        wide = [values] if values in names else wide[:1]
+        if wide and wide[0] in ("path", "left", "right"):
+            return wide, []
+        wide = wide or [name for name in names if fnmatchcase(name.lower(), values.lower())]
         if not wide:
             raise CohortError(
-                f"no column of {source} fits values={values!r}{_suggest(values, names)}; its "
-                f"columns are {_shorten(names)}."
+                f"no column of {source} fits values={values!r}{suggest(values, names)}; its "
+                f"columns are {shorten(names)}."
             )
     else:
-        wide = list(values)
-        for name in wide:
-            _require(name, names, "values", source)
-        if wide and set(wide) <= {"left", "right"}:
+        wide = [find_named(name, names, "values", source) for name in values]
+        if wide and (set(wide) <= {"left", "right"} or wide == ["path"]):
             return wide, []
-    if space is not None and len(wide) != space.n_vertices:
-        raise CohortError(
-            f"{source} has {len(wide)} columns of measurements, but the space {space.name!r} has "
-            f"{space.n_vertices} vertices."
-        )
     if isinstance(space, Regions) and set(wide) == set(space.names):
         wide = list(space.names)
     return [], wide
@@ -278,14 +258,13 @@ def _numbers(frame: pd.DataFrame, problems: Problems) -> Array:
     numbers = np.empty(frame.shape, dtype=np.float32)
     for position, name in enumerate(frame.columns):
         column = frame[name]
+        parsed = to_numbers(column)
         if column.dtype.kind not in "fiu":
-            parsed = pd.to_numeric(column, errors="coerce")
-            for row in np.flatnonzero((parsed.isna() & column.notna()).to_numpy()):
+            for row in np.flatnonzero(np.isnan(parsed) & column.notna().to_numpy()):
                 problems.add(
                     int(row), f"{column.iloc[int(row)]!r} is not a number.", column=str(name)
                 )
-            column = parsed
-        numbers[:, position] = column.to_numpy(dtype=np.float64)
+        numbers[:, position] = parsed
     return numbers
 
 
@@ -294,25 +273,3 @@ def _as_text(entry: object) -> str:
         return ""
     text = str(entry).strip()
     return "" if text in MISSING else text
-
-
-def _is_control_word(text: str) -> bool:
-    return " ".join(re.split(r"[\s_-]+", text.lower())) in CONTROL_WORDS
-
-
-def _require(name: str, names: Sequence[str], option: str, source: str) -> None:
-    if name not in names:
-        raise CohortError(
-            f"{option} names the column {name!r}, but {source} has none{_suggest(name, names)}; "
-            f"its columns are {_shorten(names)}."
-        )
-
-
-def _suggest(name: str, names: Sequence[str]) -> str:
-    close = get_close_matches(name, names, n=1, cutoff=0.6)
-    return f" (did you mean {close[0]!r}?)" if close else ""
-
-
-def _shorten(names: Sequence[str], most: int = 12) -> str:
-    shown = ", ".join(map(str, names[:most]))
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

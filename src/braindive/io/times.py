@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,11 @@ import pandas as pd
 from braindive.arrays import Array
 from braindive.errors import CohortError
 from braindive.io.bids import read_sessions
+from braindive.io.columns import find_columns, find_named, suggest
+from braindive.io.dates import looks_like_a_date, read_dates
+from braindive.io.numbers import with_point
 from braindive.io.problems import Problems
+from braindive.io.study_columns import meaning_of
 
 # In the order in which they are looked for.
 TIME_COLUMNS = ("age", "age_at_session", "years", "acq_time")
@@ -21,6 +25,9 @@ _AGES = ("age", "age_at_session")
 _OLDEST = 130.0
 _LONGEST = 60.0
 _DAYS_PER_YEAR = 365.25
+# Visits of ADNI and studies like it: screening or baseline, or months after it.
+_CODE = re.compile(r"(?:sc|bl|baseline|m(?:onth)? ?(?P<months>\d{1,3}))", re.IGNORECASE)
+_log = logging.getLogger("braindive")
 _LIKE_A_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 
 
@@ -35,7 +42,7 @@ def read_times(
         With `participant_id`.
     column : str or None
         Column with the times; None takes the first of `TIME_COLUMNS` in the table, or else in the
-        BIDS sessions tables.
+        BIDS sessions tables, or else the months that codes of visits such as m12 tell.
     roots : sequence of Path
         Where the sessions tables may be.
     problems : Problems
@@ -46,27 +53,32 @@ def read_times(
     (n_visits,)
         Years; dates become years since the participant's first. NaN where there is a problem.
     """
-    name = column or time_column(table)
+    names = table.columns.tolist()
+    if column is not None:
+        name: str | None = find_named(column, names, "times", problems.source)
+    else:
+        name = time_column(table)
     source = table
     if name is None:
         sessions = read_sessions(table, roots, TIME_COLUMNS)
         if sessions is None:
-            raise CohortError(
-                f"{problems.source} has no time column; add one of {', '.join(TIME_COLUMNS)}, "
-                "or name yours with times=, or give the BIDS folder with the sessions.tsv files "
-                "as root."
-            )
+            months = _from_codes(table)
+            if months is not None:
+                return months
+            raise CohortError(_no_times(names, problems.source))
         source = sessions
         name = time_column(sessions.assign(participant_id=table["participant_id"]))
         assert name is not None
-    texts = source[name].tolist()
-    if name == "acq_time":
+    texts, meaning = source[name].tolist(), meaning_of(name)
+    filled = [text for text in texts if text]
+    written_as_dates = sum(map(looks_like_a_date, filled)) > len(filled) / 2
+    if meaning == "acq_time" or (written_as_dates and meaning not in _AGES):
         times = _from_dates(texts, name, problems)
         first = pd.Series(times).groupby(table["participant_id"].to_numpy()).transform("min")
-        times = times - first.to_numpy()
+        times, meaning = times - first.to_numpy(), "acq_time"
     else:
         times = _from_numbers(texts, name, problems)
-    _check_units(times, table["participant_id"].to_numpy(), name, problems)
+    _check_units(times, table["participant_id"].to_numpy(), name, meaning, problems)
     return times
 
 
@@ -75,15 +87,43 @@ def time_column(table: pd.DataFrame) -> str | None:
 
     An age that is the same at all visits of everybody is that of the first visit, so that another
     column comes before it.
+
+    Parameters
+    ----------
+    table : DataFrame
+        With `participant_id`.
     """
-    present = [name for name in TIME_COLUMNS if name in table.columns]
+    found = find_columns([str(name) for name in table.columns])
+    present = [(meaning, found[meaning]) for meaning in TIME_COLUMNS if meaning in found]
     repeated = table["participant_id"].duplicated().any()
-    for name in present:
+    for meaning, name in present:
         # One person with two different entries is enough.
         different = table[["participant_id", name]].drop_duplicates()["participant_id"]
-        if name not in _AGES or not repeated or different.duplicated().any():
+        if meaning not in _AGES or not repeated or different.duplicated().any():
             return name
-    return present[0] if present else None
+    return present[0][1] if present else None
+
+
+def _no_times(names: Sequence[str], source: str) -> str:
+    likely = next(filter(None, (suggest(name, names) for name in TIME_COLUMNS)), "")
+    visits = find_columns([name for name in names if name != "session_id"]).get("session_id")
+    numbers = f" The number of a visit ({visits}) does not tell when it was." if visits else ""
+    return (
+        f"{source} has no time column{likely}; add one of {', '.join(TIME_COLUMNS)}, or name yours "
+        "with times= (--time on the command line), or give the BIDS folder with the sessions.tsv "
+        f"files as root.{numbers}"
+    )
+
+
+def _from_codes(table: pd.DataFrame) -> Array | None:
+    """Years from visits that are called bl, m06, m12 and so on; None where any is not."""
+    if "session_id" not in table.columns:
+        return None
+    codes = [_CODE.fullmatch(session.removeprefix("ses-")) for session in table["session_id"]]
+    if not all(codes):
+        return None
+    _log.info("Visits are taken to be so many months after the first as their codes say.")
+    return np.array([int(code["months"] or 0) / 12 for code in codes if code is not None])
 
 
 def _from_numbers(texts: list[str], column: str, problems: Problems) -> Array:
@@ -93,7 +133,7 @@ def _from_numbers(texts: list[str], column: str, problems: Problems) -> Array:
             problems.add(row, "the visit has no time.", column=column)
             continue
         try:
-            times[row] = float(text)
+            times[row] = float(with_point(text))
         except ValueError:
             kind = "a date" if _LIKE_A_DATE.match(text) else "text"
             advice = "; put dates in a column acq_time" if kind == "a date" else ""
@@ -107,29 +147,22 @@ def _from_numbers(texts: list[str], column: str, problems: Problems) -> Array:
 
 def _from_dates(texts: list[str], column: str, problems: Problems) -> Array:
     times = np.full(len(texts), np.nan)
-    for row, text in enumerate(texts):
-        if not text:
-            problems.add(row, "the visit has no time.", column=column)
-            continue
-        date = _parse_date(text)
-        if date is None:
-            problems.add(row, f"{text!r} is not a date such as 2012-05-30T14:00:00.", column=column)
+    rows = [row for row, text in enumerate(texts) if text]
+    for row in sorted(set(range(len(texts))) - set(rows)):
+        problems.add(row, "the visit has no time.", column=column)
+    for row, date in zip(rows, read_dates([texts[row] for row in rows]), strict=True):
+        if isinstance(date, str):
+            problems.add(row, date, column=column)
         else:
             times[row] = date.timestamp() / (86400 * _DAYS_PER_YEAR)
     return times
 
 
-def _parse_date(text: str) -> datetime | None:
-    try:
-        date = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return date if date.tzinfo else date.replace(tzinfo=UTC)
-
-
-def _check_units(times: Array, participants: np.ndarray, column: str, problems: Problems) -> None:
+def _check_units(
+    times: Array, participants: np.ndarray, column: str, meaning: str, problems: Problems
+) -> None:
     """Refuse numbers that cannot be years."""
-    if column in _AGES:
+    if meaning in _AGES:
         for row in np.flatnonzero(times < 0):
             problems.add(int(row), f"the age {times[row]:g} is negative.", column=column)
         for row in np.flatnonzero(times > _OLDEST):
@@ -139,7 +172,7 @@ def _check_units(times: Array, participants: np.ndarray, column: str, problems: 
                 column=column,
             )
         return
-    advice = "check the dates" if column == "acq_time" else "divide months by 12"
+    advice = "check the dates" if meaning == "acq_time" else "divide months by 12"
     grouped = pd.Series(times).groupby(participants)
     span = (grouped.transform("max") - grouped.transform("min")).to_numpy()
     latest = times == grouped.transform("max").to_numpy()
@@ -154,10 +187,15 @@ def _check_units(times: Array, participants: np.ndarray, column: str, problems: 
 def check_visits(table: pd.DataFrame, times: Array, problems: Problems) -> None:
     """Note visits that are there twice, by session or by time."""
     sessions = table["session_id"].tolist() if "session_id" in table.columns else [""] * len(table)
+    whole: dict[tuple[str, ...], int] = {}
     by_session: dict[tuple[str, str], int] = {}
     by_time: dict[tuple[str, float], int] = {}
     for row, participant in enumerate(table["participant_id"]):
         session, time = sessions[row], float(times[row])
+        same = whole.setdefault(tuple(table.iloc[row]), row)
+        if same != row:
+            problems.add(row, f"the row is the same as row {same + 1}; keep one.")
+            continue
         before = by_session.setdefault((participant, session), row) if session else row
         if before != row:
             problems.add(

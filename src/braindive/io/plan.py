@@ -1,0 +1,249 @@
+"""A study that was checked as far as its table and the headers of its files tell."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+
+from braindive.arrays import Array, BoolArray
+from braindive.errors import CohortError, DataWarning
+from braindive.io.controls import find_controls
+from braindive.io.freesurfer import FreeSurferMaps
+from braindive.io.paths import PathLike, resolve_roots
+from braindive.io.problems import Problems
+from braindive.io.scans import (
+    Scan,
+    ScanReader,
+    check_columns,
+    check_scans,
+    content_problem,
+    find_scans,
+    open_headers,
+    readable_files,
+)
+from braindive.io.sizes import infer_space
+from braindive.io.spaces import load_space
+from braindive.io.table import StudyTable, read_table
+from braindive.io.times import check_visits, read_times
+from braindive.space import Space
+
+T = TypeVar("T")
+
+# Scans that one thread reads at a time.
+_BATCH = 8
+# A study whose files are smaller than this is read to the end even when its table is known to be
+# bad, so that one error lists everything; a larger one is not worth the wait.
+_QUICK = 2**28
+
+ReportProgress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study that was checked as far as tables and headers tell, before its numbers are read.
+
+    Attributes
+    ----------
+    file : Path or None
+        The table, if it is a file.
+    text : DataFrame of text
+        One row per visit, without the columns of files or measurements.
+    subjects, times, controls : (n_visits,)
+        As of a `Cohort`.
+    space : Space or None
+        Where the columns lie.
+    scans : list of Scan
+        Files of each row; empty for a wide table.
+    numbers : (n_visits, n_vertices) or None
+        Measurements of a wide table.
+    reader : ScanReader
+        Reads the scans.
+    problems : Problems
+        Takes what is still found wrong.
+    """
+
+    file: Path | None
+    text: pd.DataFrame
+    subjects: np.ndarray
+    times: Array
+    controls: BoolArray | None
+    space: Space | None
+    scans: list[Scan]
+    numbers: Array | None
+    reader: ScanReader
+    problems: Problems
+
+    def without(self, rows: Collection[int]) -> Plan:
+        """Return the plan of the other rows."""
+        kept = [row for row in range(self.n_visits) if row not in rows]
+        return replace(
+            self,
+            text=self.text.iloc[kept].reset_index(drop=True),
+            subjects=self.subjects[kept],
+            times=self.times[kept],
+            controls=None if self.controls is None else self.controls[kept],
+            scans=[replace(self.scans[row], row=i) for i, row in enumerate(kept) if self.scans],
+            numbers=None if self.numbers is None else self.numbers[kept],
+            problems=Problems(
+                self.problems.source, [self.problems.participants[row] for row in kept]
+            ),
+        )
+
+    @property
+    def n_visits(self) -> int:
+        """Number of rows."""
+        return len(self.text)
+
+    def read(
+        self, rows: Sequence[int], n_jobs: int | None = None
+    ) -> Iterator[tuple[list[int], Array]]:
+        """Read some rows in parallel, and give them in order, some at a time.
+
+        What is wrong with them is noted in `problems`.
+        """
+        if self.numbers is not None:
+            for row in rows:
+                message = content_problem(self.numbers[row])
+                if message is not None:
+                    self.problems.add(row, message)
+            yield list(rows), self.numbers[list(rows)]
+            return
+        batches = [list(rows[i : i + _BATCH]) for i in range(0, len(rows), _BATCH)]
+
+        def read_batch(batch: list[int]) -> Array:
+            return self.reader.read([self.scans[row] for row in batch], self.problems)
+
+        threads = Parallel(
+            n_jobs=-1 if n_jobs is None else n_jobs,
+            prefer="threads",
+            return_as="generator",
+            pre_dispatch="2*n_jobs",
+        )
+        yield from zip(batches, threads(delayed(read_batch)(b) for b in batches), strict=True)
+
+
+def plan_cohort(
+    table: PathLike | pd.DataFrame,
+    space: PathLike | Sequence[PathLike] | Space | None = None,
+    *,
+    root: PathLike | Sequence[PathLike] | None = None,
+    values: str | Sequence[str] | None = None,
+    times: str | None = None,
+    controls: str | None = None,
+    id: str | None = None,  # noqa: A002
+    freesurfer: PathLike | FreeSurferMaps | None = None,
+    skip_bad: bool = False,
+) -> Plan:
+    """Check a study as far as its table and the headers of its files tell.
+
+    Parameters and errors are those of `read_cohort`.
+    """
+    if freesurfer is not None and not isinstance(freesurfer, FreeSurferMaps):
+        freesurfer = FreeSurferMaps(freesurfer)
+    if space is None and freesurfer is not None:
+        space = freesurfer.space()
+    loaded = None if space is None else load_space(space)
+    problems = Problems("the table")
+    elsewhere = freesurfer is not None
+    study = read_table(table, loaded, values, problems, id=id, elsewhere=elsewhere)
+    loaded = study.regions if loaded is None else loaded
+    roots = resolve_roots(None if study.file is None else study.file.parent, root)
+    if freesurfer is not None:
+        found = freesurfer.find(study.text, problems)
+        study = replace(study, text=study.text.assign(**found), files=("left", "right"))
+        roots.append(freesurfer.folder)
+    lost = problems.rows  # of which no file was found
+    unknown = np.full(len(study.text), np.nan)
+    visit_times = _unless_wrong(
+        lambda: read_times(study.text, times, roots, problems), unknown, problems
+    )
+    before = problems.rows
+    if problems.participants:
+        check_visits(study.text, visit_times, problems)
+    repeated = problems.rows - before
+    is_control = _unless_wrong(
+        lambda: find_controls(study.text, controls, problems), None, problems
+    )
+    scans: list[Scan] = []
+    n_vertices = 0 if study.numbers is None else study.numbers.shape[1]
+    if study.files:
+        scans = find_scans(study.text, study.files, roots, problems, lost)
+        headers = open_headers(scans)
+        try:
+            if loaded is None:
+                loaded = infer_space(study.files, readable_files(scans, headers), study.source)
+            check_columns(study.files, loaded)
+            scans, n_vertices = check_scans(scans, headers, loaded, problems, repeated)
+        except CohortError as error:
+            problems.tell(error)
+    plan = Plan(
+        study.file,
+        _kept_columns(study),
+        np.array(study.text["participant_id"].tolist(), dtype=object),
+        visit_times,
+        is_control,
+        loaded,
+        scans,
+        study.numbers,
+        ScanReader(loaded, n_vertices),
+        problems,
+    )
+    if skip_bad:
+        return _leave_out(plan)
+    if problems.found or problems.general:
+        _look_further(plan)
+    return plan
+
+
+def _kept_columns(study: StudyTable) -> pd.DataFrame:
+    """The table without what names files and frames."""
+    gone = [name for name in (*study.files, "frame", "index") if name in study.text.columns]
+    return study.text.drop(columns=gone)
+
+
+def _unless_wrong(read: Callable[[], T], instead: T, problems: Problems) -> T:
+    """What a function finds; where it cannot, that is noted, so that more may be found wrong."""
+    try:
+        return read()
+    except CohortError as error:
+        problems.tell(error)
+        return instead
+
+
+def _look_further(plan: Plan) -> None:
+    """Raise what is known to be wrong, with what the numbers tell where they are few."""
+    paths: set[Path] = {path for scan in plan.scans for path in scan.files.values()}
+    if sum(path.stat().st_size for path in paths) < _QUICK and not plan.problems.general:
+        rows = [row for row in range(plan.n_visits) if row not in plan.problems.rows]
+        for _ in plan.read(rows):
+            pass
+    plan.problems.raise_if_any()
+
+
+def _leave_out(plan: Plan) -> Plan:
+    """Return the plan of the rows without a problem, after a look at all numbers."""
+    problems = plan.problems
+    if problems.general:
+        problems.raise_if_any()
+    for _ in plan.read([row for row in range(plan.n_visits) if row not in problems.rows]):
+        pass
+    bad = problems.rows
+    if len(bad) == plan.n_visits:
+        problems.raise_if_any()
+    if not bad:
+        return plan
+    listed = "\n  ".join(problems.each())
+    warnings.warn(
+        f"{len(bad)} of {plan.n_visits} rows of {problems.source} were left out (row 1 is the "
+        f"first below the header):\n  {listed}",
+        DataWarning,
+        stacklevel=4,
+    )
+    return plan.without(bad)
