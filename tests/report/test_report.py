@@ -167,6 +167,20 @@ def test_methods_name_versions_settings_and_what_was_done(model):
         assert page.count(html.escape(warning[1:], quote=True).replace("&#x27;", "&#39;")) >= 2
 
 
+def test_effects_of_covariates_have_a_table_and_a_sentence():
+    cohort = bd.simulate_cohort(
+        n_subjects=50, n_vertices=60, noise=0.3, group_effect=1.5, random_state=0
+    ).cohort
+    model = bd.DIVE(2, n_init=1, personal=False, shift_on=["apoe4"], random_state=0).fit(cohort)
+    page = bd.build_report(model).html
+    (row,) = re.findall(r"<tbody><tr><th scope=\"row\">(apoe4.*?)</tr>", page)
+    effect = model.effects_.iloc[0]
+    assert f"{effect['estimate']:+.2f} years" in row
+    assert f"{effect['low']:+.2f} to {effect['high']:+.2f}" in row
+    assert "scores at the first visit were allowed to depend on apoe4" in page
+    assert "<dt>shift_on</dt><dd>apoe4</dd>" in page
+
+
 def test_the_page_says_what_the_values_are(make_model):
     page = bd.build_report(make_model(None), measure="cortical thickness (mm)").html
     assert "The cortical thickness (mm) that the model expects" in page

@@ -175,6 +175,7 @@ def build_report(
         warnings=warnings,
         methods=describe_methods(model),
         fit=content.describe_fit(model),
+        effects=content.describe_effects(model),
         settings=content.describe_settings(model),
         versions=content.describe_versions(model),
         spatial=model.spatial_strength_ > 0,

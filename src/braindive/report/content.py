@@ -18,6 +18,7 @@ from braindive.report.people import describe_diagnoses
 from braindive.report.picture import PagePicture, draw_surface
 from braindive.report.places import Place, describe_places
 from braindive.report.planes import draw_volume
+from braindive.score_names import score_is_in_years
 from braindive.space import Surface, Volume
 
 _LARGEST = 65_535
@@ -154,7 +155,9 @@ def describe_settings(model: DIVE) -> list[tuple[str, str]]:
     """Parameters of the model, long lists cut short."""
     rows = []
     for name, value in model.get_params(deep=False).items():
-        if isinstance(value, (np.ndarray, list, tuple, pd.Series)):
+        if name in ("speed_on", "shift_on"):
+            value = ", ".join(map(str, value or ())) or None
+        elif isinstance(value, (np.ndarray, list, tuple, pd.Series)):
             value = f"{len(value):,} given labels"
         elif isinstance(value, type):
             value = value.__name__
@@ -166,3 +169,27 @@ def describe_versions(model: DIVE) -> list[tuple[str, str]]:
     """Versions with which the model was fitted and the report was written."""
     fitted = [(f"Fitted with {name}", number) for name, number in model.versions_.items()]
     return [*fitted, ("Report written with braindive", version("braindive"))]
+
+
+def describe_effects(model: DIVE) -> list[dict[str, str]]:
+    """What moves people, where the model was asked: one row for each effect."""
+    table = getattr(model, "effects_", None)
+    if table is None:
+        return []
+    years = " years" if score_is_in_years(model) else ""
+    rows = []
+    for row in table.to_dict("records"):
+        is_shift = row["parameter"] == "shift"
+        what, unit = ("score at the first visit", years) if is_shift else ("speed", "")
+        sign = "+" if is_shift else ""
+        times = "" if is_shift else "\N{MULTIPLICATION SIGN} "
+        rows.append(
+            {
+                "what": what,
+                "contrast": f"{row['covariate']}: {row['contrast']}",
+                "estimate": f"{times}{row['estimate']:{sign}.2f}{unit}",
+                "interval": f"{row['low']:{sign}.2f} to {row['high']:{sign}.2f}",
+                "p": "< 0.001" if row["p"] < 0.001 else f"{row['p']:.3f}",
+            }
+        )
+    return rows

@@ -125,6 +125,16 @@ def _stages(model: DIVE) -> str:
             "people and correlated noise, the stages integrated out; standard errors combine the "
             "posterior of a person's stage with the uncertainty of the trajectories."
         )
+    moved = [
+        f"{what} were allowed to depend on {', '.join(map(str, columns))}"
+        for what, columns in (
+            ("scores at the first visit", model.shift_on),
+            ("speeds", model.speed_on),
+        )
+        if columns
+    ]
+    if moved:
+        how += f" People's {_listed(moved)}, by effects estimated in the same likelihood."
     # "Its zero is ..." goes on from "the score".
     unit = explain_score(model).replace("Its zero", "The score's zero", 1)
     unit = unit.replace("and its unit", "and the unit", 1)

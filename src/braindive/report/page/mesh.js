@@ -1,7 +1,7 @@
 // Meshes on the graphics card: coloured vertices, seen straight (no perspective) in several panels.
 
 // A face that is seen at a slant is a little darker, so that shape shows; no lamp, no shadows.
-const slantShade = 0.16;
+const slantShade = 0.14;
 const vertexProgram = `#version 300 es
   in vec3 position; in vec3 normal; in vec3 colour;
   uniform mat3 turn; uniform vec3 middle; uniform vec3 scale;

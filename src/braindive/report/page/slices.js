@@ -27,13 +27,13 @@ function makeSlices(onPick, onFrame) {
   const slate = document.createElement("canvas");
 
   function layOut() {
-    const [width, height] = [stage.clientWidth, stage.clientHeight], room = 38;
+    const [width, height] = [stage.clientWidth, stage.clientHeight], room = width < 500 ? 32 : 38, above = 22, below = 18;
     const extent = planes.map(({ axes }) => axes.map((axis) => shape[axis] * size[axis]));
     // In one row, or two rows of two where the stage is narrow.
     const inRow = extent.map(([across]) => across).reduce((a, b) => a + b), tallest = Math.max(...extent.map((e) => e[1]));
-    const oneRow = Math.min((width - 4 * room) / inRow, (height - 2 * room) / tallest);
+    const oneRow = Math.min((width - 4 * room) / inRow, (height - above - below) / tallest);
     const columns = [Math.max(extent[0][0], extent[2][0]), extent[1][0]], rows = [Math.max(extent[0][1], extent[1][1]), extent[2][1]];
-    const twoRows = Math.min((width - 3 * room) / (columns[0] + columns[1]), (height - 4 * room) / (rows[0] + rows[1]));
+    const twoRows = Math.min((width - 3 * room) / (columns[0] + columns[1]), (height - 2 * (above + below)) / (rows[0] + rows[1]));
     const inOne = oneRow >= twoRows, scale = inOne ? oneRow : twoRows;
     let left = inOne ? (width - inRow * scale - 2 * room) / 2 : 0;
     panels = planes.map((plane, index) => {
@@ -45,7 +45,7 @@ function makeSlices(onPick, onFrame) {
       } else {
         const leftmost = (width - (columns[0] + columns[1]) * scale - room) / 2;
         panel.left = index === 1 ? leftmost + columns[0] * scale + room : leftmost;
-        panel.top = index === 2 ? 3 * room + rows[0] * scale : room;
+        panel.top = above + (index === 2 ? below + above + rows[0] * scale : 0);
       }
       return panel;
     });

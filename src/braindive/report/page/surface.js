@@ -9,7 +9,7 @@ const standpoints = {
   below: from([0, 0, -1], [0, 1, 0]),
 };
 const directions = { L: [-1, 0, 0], R: [1, 0, 0], P: [0, -1, 0], A: [0, 1, 0], I: [0, 0, -1], S: [0, 0, 1] };
-const foldShade = 0.13; // how much darker the depth of a fold is
+const foldShade = 0.11; // how much darker the depth of a fold is
 const mostZoom = 6;
 
 function viewsOf(sides) {
