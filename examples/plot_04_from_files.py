@@ -35,6 +35,6 @@ bd.plot_clusters(model)
 # %%
 # One page to open in a browser, and the model itself as one file.
 
-report = bd.build_report(model, cohort).save(folder / "report.html")
+report = bd.build_report(model).save(folder / "report.html")
 model.save(folder / "fit.dive")
 print(f"{report.name}: {report.stat().st_size / 1e6:.1f} MB")
