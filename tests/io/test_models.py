@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 import braindive as bd
-from braindive.io.archive import digest, replace_file
+from braindive.io.archive import digest
 from braindive.io.models import fit_fingerprint, read_checkpoint, write_checkpoint
+from braindive.io.outputs import replace_file
 
 
 @pytest.fixture(scope="module")

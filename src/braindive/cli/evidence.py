@@ -16,10 +16,11 @@ from joblib import parallel_config
 import braindive as bd
 from braindive.cli.console import end_interrupted, messages, output, print_json, say
 from braindive.cli.fitting import connect
-from braindive.cli.inputs import check_output_folder, open_cohort
+from braindive.cli.inputs import open_cohort
+from braindive.cli.outputs import check_output_folder
 from braindive.cli.progress import count_progress
 from braindive.cli.settings import read_settings
-from braindive.io.archive import replace_file
+from braindive.io.outputs import replace_file
 
 CohortArgument = Annotated[Path, typer.Argument(help="cohort.tsv or a packed cohort.")]
 FolderOption = Annotated[Path, typer.Option("--output", "-o", help="Folder to write into.")]
@@ -56,7 +57,7 @@ def select(
     """
     numbers = parse_numbers(clusters)
     model = None if settings is None else _model_of(settings)
-    check_output_folder(to)
+    check_output_folder(to, [cohort])
     data = open_cohort(cohort, space)
     with _spread(dask), count_progress(messages) as progress:
         table = bd.select_n_clusters(
@@ -112,7 +113,7 @@ def compare(
     """
     from braindive.evaluation.summary import REFERENCE, comparison_table
 
-    check_output_folder(to)
+    check_output_folder(to, [cohort])
     data = open_cohort(cohort, space)
     regions = None if not atlas else bd.read_atlas(atlas, data.n_vertices, data.space)
     with _spread(dask), count_progress(messages) as progress:

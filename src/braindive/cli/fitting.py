@@ -13,7 +13,13 @@ import typer
 
 import braindive as bd
 from braindive.cli.console import end_interrupted, messages, output, print_json, say
-from braindive.cli.inputs import check_output_file, check_output_folder, open_cohort
+from braindive.cli.inputs import open_cohort
+from braindive.cli.outputs import (
+    STANDARD_OUTPUT,
+    OverwriteOption,
+    check_output_file,
+    check_output_folder,
+)
 from braindive.cli.settings import FitSettings, merge, read_settings, write_settings
 from braindive.cli.study import RegionsOption, SpaceOption
 from braindive.progress import Progress, fit_progress
@@ -165,6 +171,7 @@ def fit(
             help="Address of a Dask scheduler to spread the fit over.", rich_help_panel=_RUN
         ),
     ] = None,
+    overwrite: OverwriteOption = False,
 ) -> None:
     """Fit a model; the same command goes on after an interruption, to the same answer.
 
@@ -185,40 +192,62 @@ def fit(
     """
     from braindive.checks import check_memory
     from braindive.io.models import fit_fingerprint, write_checkpoint
+    from braindive.io.outputs import check_room, only_writer, real_file
 
     chosen = _choose(context, settings)
-    path = check_output_file(Path(chosen.output))
+    path = _check_output(chosen, overwrite)
     check_memory(memory)
     if maps is not None:
-        check_output_folder(maps)
-    model = chosen.model().set_params(memory=memory)
-    opened = open_cohort(Path(chosen.cohort), chosen.space, chosen.regions)
-    model.set_params(**chosen.given_clusters(opened))
-    fingerprint = fit_fingerprint(opened, model.get_params(deep=False))
-    kept = path.with_name(f"{path.name}.checkpoint")
-    checkpoint = _find_checkpoint(kept, fingerprint, resume)
+        check_output_folder(maps, [chosen.cohort])
+    with only_writer(real_file(path)):
+        model = chosen.model().set_params(memory=memory)
+        opened = open_cohort(Path(chosen.cohort), chosen.space, chosen.regions)
+        model.set_params(**chosen.given_clusters(opened))
+        fingerprint = fit_fingerprint(opened, model.get_params(deep=False))
+        # The model, and for each start where it stands, written anew beside what it replaces.
+        check_room(path, 8 * opened.n_vertices * (chosen.clusters + 4) * (4 + 6 * chosen.starts))
+        kept = path.with_name(f"{path.name}.checkpoint")
+        checkpoint = _find_checkpoint(kept, fingerprint, resume)
 
-    with (
-        connect(dask) as client,
-        fit_progress(messages, chosen.tol, chosen.max_iter) as show,
-    ):
+        with (
+            connect(dask) as client,
+            fit_progress(messages, chosen.tol, chosen.max_iter) as show,
+        ):
 
-        def after_each_pass(progress: Progress) -> None:
-            write_checkpoint(kept, fingerprint, progress.checkpoint)
-            show(progress)
+            def after_each_pass(progress: Progress) -> None:
+                write_checkpoint(kept, fingerprint, progress.checkpoint)
+                show(progress)
+
+            try:
+                model.fit(opened, callback=after_each_pass, resume=checkpoint, client=client)
+            except KeyboardInterrupt:
+                state = "the same command goes on from here" if kept.exists() else "nothing is kept"
+                end_interrupted(state)
 
         try:
-            model.fit(opened, callback=after_each_pass, resume=checkpoint, client=client)
-        except KeyboardInterrupt:
-            state = "the same command goes on from here" if kept.exists() else "nothing is kept"
-            end_interrupted(state)
-
-    model.save(path)
-    write_settings(chosen, path.with_name(f"{path.name}.json"))
-    kept.unlink(missing_ok=True)
+            model.save(path)
+            write_settings(chosen, path.with_name(f"{path.name}.json"))
+        except OSError as error:
+            raise bd.ParameterError(
+                f"{path} could not be written ({error.strerror or error}); where the fit stands is "
+                f"kept in {kept}, and the same command ends it."
+            ) from error
+        kept.unlink(missing_ok=True)
     if maps is not None:
         bd.write_maps(model, maps)
     _report(model, path, json)
+
+
+def _check_output(settings: FitSettings, overwrite: bool) -> Path:
+    """Where the model will be, if it may be there."""
+    if Path(settings.output) == STANDARD_OUTPUT:
+        raise bd.ParameterError(
+            "a fit keeps where it stands beside its output, so -o needs the name of a file."
+        )
+    inputs = [settings.cohort, *settings.regions, *settings.start, *settings.atlas]
+    path = check_output_file(Path(settings.output), inputs, overwrite)
+    check_output_file(path.with_name(f"{path.name}.json"), inputs, overwrite)
+    return path
 
 
 @contextmanager
@@ -246,7 +275,7 @@ def connect(address: str | None) -> Iterator[Any]:
 def _choose(context: typer.Context, file: Path | None) -> FitSettings:
     """Settings of the file, where there is one, and what the command line says over them."""
     names = {"to": "output"}
-    outside = ("maps", "settings", "resume", "memory", "dask", "json")
+    outside = ("maps", "settings", "resume", "memory", "dask", "json", "overwrite")
     given: dict[str, Any] = {}
     for name, value in context.params.items():
         source = context.get_parameter_source(name)

@@ -66,22 +66,3 @@ def open_cohort_for(model: bd.DIVE, path: Path) -> bd.Cohort:
     """Open a cohort in the space on which the model was fitted."""
     prepared = model.preprocessing_
     return open_cohort(path, model.space_ if prepared is None else prepared.space_in_)
-
-
-def check_output_file(path: Path) -> Path:
-    """Find out before hours of work whether a file can be written."""
-    if path.is_dir():
-        raise bd.ParameterError(f"{path} is a folder; give the name of a file.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    probe = path.with_name(f".{path.name}.part")
-    probe.touch()
-    probe.unlink()
-    return path
-
-
-def check_output_folder(path: Path) -> Path:
-    """Find out before hours of work whether a folder can be written to."""
-    if path.exists() and not path.is_dir():
-        raise bd.ParameterError(f"{path} is a file; give the name of a folder.")
-    path.mkdir(parents=True, exist_ok=True)
-    return path

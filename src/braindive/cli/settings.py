@@ -13,7 +13,7 @@ import numpy as np
 
 import braindive as bd
 from braindive.cli.inputs import is_model
-from braindive.io.archive import replace_file
+from braindive.io.outputs import replace_file
 
 _PATHS = ("cohort", "output")
 _LISTS_OF_PATHS = ("start", "atlas", "regions")

@@ -11,9 +11,11 @@ import typer
 
 import braindive as bd
 from braindive.cli.console import messages, output, print_json, readable_notes, say
-from braindive.cli.inputs import check_output_folder, open_cohort
+from braindive.cli.inputs import open_cohort
+from braindive.cli.outputs import OverwriteOption, check_output_folder
 from braindive.cli.progress import count_progress
 from braindive.io.freesurfer import template_space
+from braindive.io.outputs import replace_file
 
 SpaceOption = Annotated[
     str | None, typer.Option(help="fsaverage5, a folder or file of a surface, or a mask.")
@@ -51,11 +53,13 @@ def simulate(
         int, typer.Option(help="Rounds of neighbour averaging of these differences.")
     ] = 0,
     seed: Annotated[int, typer.Option(help="Seed.")] = 0,
+    overwrite: OverwriteOption = False,
 ) -> None:
     """Simulate a study: a table of scans, one file per scan, and the truth behind them.
 
     Example: braindive simulate study/ --space fsaverage5 --subjects 50 --visits 3 --seed 1
     """
+    check_output_folder(folder, files=["cohort.tsv"], overwrite=overwrite)
     simulation = bd.simulate_cohort(
         n_subjects=subjects,
         n_visits=visits,
@@ -71,7 +75,6 @@ def simulate(
         dtype="float32",
         random_state=seed,
     )
-    check_output_folder(folder)
     with count_progress(messages) as progress:
         table = bd.write_cohort(simulation.cohort, folder, format, progress=progress)
     truth = simulation.truth
@@ -79,10 +82,11 @@ def simulate(
     people = pd.DataFrame({"participant_id": ids, "speed": truth.speeds, "shift": truth.shifts})
     if mislabelled:
         people["mislabelled"] = truth.mislabelled.astype(int)
-    people.to_csv(folder / "truth_subjects.tsv", sep="\t", index=False)
-    pd.DataFrame({"cluster": truth.labels + 1}).to_csv(
-        folder / "truth_clusters.tsv", sep="\t", index_label="vertex"
-    )
+    with replace_file(folder / "truth_subjects.tsv") as temporary:
+        people.to_csv(temporary, sep="\t", index=False)
+    clusters = pd.DataFrame({"cluster": truth.labels + 1})
+    with replace_file(folder / "truth_clusters.tsv") as temporary:
+        clusters.to_csv(temporary, sep="\t", index_label="vertex")
     say(f"Wrote {table}: {simulation.cohort}")
 
 

@@ -9,13 +9,15 @@ import typer
 
 import braindive as bd
 from braindive.cli.console import messages, print_json, say
-from braindive.cli.inputs import (
+from braindive.cli.inputs import load_fitted, open_cohort_for
+from braindive.cli.outputs import (
+    STANDARD_OUTPUT,
+    OverwriteOption,
     check_output_file,
     check_output_folder,
-    load_fitted,
-    open_cohort_for,
 )
 from braindive.cli.progress import count_progress
+from braindive.io.outputs import check_room
 from braindive.io.written_tables import DIGITS, check_table_name, write_table
 
 ModelArgument = Annotated[Path, typer.Argument(help="Fitted model, such as fit.dive.")]
@@ -32,13 +34,16 @@ def stage(
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Output for machines.")] = False,
+    overwrite: OverwriteOption = False,
 ) -> None:
     """Place people on the disease's course, whether the model has seen them or not.
 
     Example: braindive stage fit.dive new/cohort.tsv -o stages.tsv
     """
+    if to == STANDARD_OUTPUT:
+        to = None
     if to is not None:
-        check_output_file(check_table_name(to))
+        check_output_file(check_table_name(to), [model, cohort], overwrite)
     fitted = load_fitted(model, cohort, "stage")
     stages = fitted.stage(open_cohort_for(fitted, cohort)).rename_axis("participant_id")
     if to is not None:
@@ -63,11 +68,13 @@ def predict(
     format: Annotated[  # noqa: A002
         str | None, typer.Option(help="mgh, gifti, nifti or table; by default that of the space.")
     ] = None,
+    overwrite: OverwriteOption = False,
 ) -> None:
     """Write the maps that the model expects of each visit.
 
     Example: braindive predict fit.dive new/cohort.tsv --history 2 -o predicted/
     """
+    check_output_folder(to, [model, cohort], ["cohort.tsv"], overwrite)
     fitted = load_fitted(model, cohort, "predict")
     everything = open_cohort_for(fitted, cohort)
     if history is None:
@@ -85,7 +92,7 @@ def predict(
     )
     kind = "regions" if fitted.space_ is None else fitted.space_.kind
     chosen = format or {"surface": "mgh", "volume": "nifti", "regions": "table"}[kind]
-    check_output_folder(to)
+    check_room(to, 2 * maps.n_visits * maps.n_vertices * 4)
     with count_progress(messages) as progress:
         table = bd.write_cohort(maps, to, chosen, progress=progress)
     say(f"Wrote {table}: {maps}")
@@ -105,11 +112,12 @@ def maps(
 
     Example: braindive maps fit.dive -o maps/
     """
+    check_output_folder(to, [model])
     fitted = bd.load_model(model)
     try:
         chosen = None if scores is None else [float(score) for score in scores.split(",")]
     except ValueError:
         raise bd.ParameterError(f"--scores must be numbers with commas; got {scores!r}.") from None
     kinds = None if formats is None else [name.strip() for name in formats.split(",")]
-    paths = bd.write_maps(fitted, check_output_folder(to), scores=chosen, formats=kinds)
+    paths = bd.write_maps(fitted, to, scores=chosen, formats=kinds)
     say(f"Wrote {len(paths)} files into {to}")

@@ -91,9 +91,17 @@ def check_subjects(subjects: Iterable[Hashable], n_visits: int) -> np.ndarray:
     if absent:
         raise CohortError(f"visits without a subject id: rows {some(absent)}.")
     array = np.empty(n_visits, dtype=object)
-    array[:] = [
-        subject.item() if isinstance(subject, np.generic) else subject for subject in listed
-    ]
+    plain = [subject.item() if isinstance(subject, np.generic) else subject for subject in listed]
+    # What tables and saved models can hold, and tell apart again.
+    odd = [row for row, subject in enumerate(plain) if not isinstance(subject, (str, int, float))]
+    odd += [row for row, subject in enumerate(plain) if subject in (np.inf, -np.inf)]
+    if odd:
+        kind = type(plain[odd[0]]).__name__
+        raise CohortError(
+            f"a subject id has to be a text or a number; in rows {some(odd)} it is not, for "
+            f"example {plain[odd[0]]!r} ({kind}): make a text of it."
+        )
+    array[:] = plain
     return read_only(array)
 
 
@@ -150,6 +158,12 @@ def check_table(table: pd.DataFrame | None, n_visits: int) -> pd.DataFrame | Non
     if not isinstance(table, pd.DataFrame):
         raise CohortError(f"table must be a pandas DataFrame; got {type(table).__name__}.")
     check_length("table", len(table), n_visits)
+    names = [str(name) for name in table.columns]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise CohortError(
+            f"the table has more than one column called {some(twice)}; rename or drop one."
+        )
     return table.reset_index(drop=True)
 
 

@@ -22,6 +22,7 @@ from braindive.cohort.cohort import Cohort, check_cohort
 from braindive.dive.curves import Curves
 from braindive.errors import BraindiveWarning, NotFittedError, ParameterError
 from braindive.estimator import DIVE
+from braindive.io.outputs import replace_file
 
 
 @dataclass(frozen=True)
@@ -247,9 +248,8 @@ def _resample(
     curves = again.trajectories_[order].rescored(-start / slope, 1 / slope).canonical().to_array()
     responsibilities = again.responsibilities_[:, order].astype(np.float32)
     if path is not None:
-        unfinished = path.with_name(f"{path.stem}.part.npz")
-        np.savez(unfinished, curves=curves, responsibilities=responsibilities)
-        unfinished.replace(path)
+        with replace_file(path) as unfinished, unfinished.open("wb") as file:
+            np.savez(file, curves=curves, responsibilities=responsibilities)
     return curves, responsibilities
 
 

@@ -9,11 +9,9 @@ import hashlib
 import io
 import json
 import math
-import os
 import struct
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ import pandas as pd
 from scipy import sparse
 
 from braindive.errors import ModelFileError
+from braindive.io.outputs import replace_file
 from braindive.io.paths import suggest_path
 
 _HEADER = "header.json"
@@ -102,32 +101,6 @@ def read_archive(path: Path, kind: str, version: int, decoder: Decoder) -> Any:
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(f"{path} does not hold a usable {kind} ({error}).") from error
-
-
-@contextmanager
-def replace_file(path: Path) -> Iterator[Path]:
-    """Give a temporary file that takes the place of `path` once it is complete.
-
-    Parameters
-    ----------
-    path : Path
-        File to write in the end.
-
-    Yields
-    ------
-    Path
-        File to write now, in the same folder.
-    """
-    path = Path(path)
-    # Always the same name, so that what a killed process left is overwritten, not collected.
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def digest(content: Any, encoder: Encoder) -> str:

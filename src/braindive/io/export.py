@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from braindive.io.formats.base import Writer
 from braindive.io.formats.contents import ScalarMaps, divide
 from braindive.io.formats.registry import FORMATS
 from braindive.io.formats.table import TABLE
+from braindive.io.outputs import fill_folder
 from braindive.io.paths import PathLike
 from braindive.io.plan import ReportProgress
 from braindive.io.times import TIME_COLUMNS, time_column
@@ -60,27 +60,27 @@ def write_cohort(
     """
     writer = _check_format(format, cohort)
     target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
     table = _study_table(cohort)
-    if writer is None:
-        names = _column_names(cohort)
-        values = np.asarray(cohort.values, dtype=np.float32)
-        measured = pd.DataFrame(values, columns=names)
-        table = pd.concat([table, measured.astype(object).where(~np.isnan(values))], axis=1)
-    else:
-        files = []
-        stems = _stems(table)
-        for visits, block in visit_blocks(cohort.stored, cohort.rows):
-            for stem, scan in zip(stems[visits], block, strict=True):
-                files.append(_write_scan(cohort, scan.astype(np.float32), target / stem, writer))
-                if progress is not None:
-                    progress("write", len(files), len(stems))
-        table = pd.concat([table, pd.DataFrame(files)], axis=1)
-    # The table comes last and at once: where it is, the study is complete.
-    path, unfinished = target / "cohort.tsv", target / ".cohort.tsv.partial"
-    table.to_csv(unfinished, sep="\t", index=False, na_rep="n/a")
-    os.replace(unfinished, path)
-    return path
+    # Nothing appears under its own name before all of it has been written, and the table, which
+    # names the scans, comes last.
+    with fill_folder(target, "cohort", last="cohort.tsv") as temporary:
+        if writer is None:
+            names = _column_names(cohort)
+            values = np.asarray(cohort.values, dtype=np.float32)
+            measured = pd.DataFrame(values, columns=names)
+            table = pd.concat([table, measured.astype(object).where(~np.isnan(values))], axis=1)
+        else:
+            files = []
+            stems = _stems(table)
+            for visits, block in visit_blocks(cohort.stored, cohort.rows):
+                for stem, scan in zip(stems[visits], block, strict=True):
+                    where = temporary / stem
+                    files.append(_write_scan(cohort, scan.astype(np.float32), where, writer))
+                    if progress is not None:
+                        progress("write", len(files), len(stems))
+            table = pd.concat([table, pd.DataFrame(files)], axis=1)
+        table.to_csv(temporary / "cohort.tsv", sep="\t", index=False, na_rep="n/a")
+    return target / "cohort.tsv"
 
 
 def _check_format(name: str, cohort: Cohort) -> Writer | None:

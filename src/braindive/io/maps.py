@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from braindive.errors import NotFittedError, ParameterError
 from braindive.io.formats.base import Writer
 from braindive.io.formats.contents import LabelMap, ScalarMaps, divide
 from braindive.io.formats.registry import FORMATS
+from braindive.io.outputs import fill_folder
 from braindive.io.paths import PathLike
 from braindive.palette import channels_of, cluster_colours
 from braindive.space import Side, Space
@@ -109,20 +109,12 @@ def write_maps(
     chosen = _check_formats(formats, model.space_, writers)
     maps = _maps(model, np.asarray(scores, dtype=float))
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     # Nothing appears under its own name before everything has been written.
-    temporary = folder / ".maps.part"
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
-    try:
+    with fill_folder(folder, "maps") as temporary:
         for name in chosen:
             _write(maps, model.space_, writers[name], temporary)
         _write_tables(model, temporary)
         names = sorted(path.name for path in temporary.iterdir())
-        for name in names:
-            (temporary / name).replace(folder / name)
-    finally:
-        shutil.rmtree(temporary)
     return [folder / name for name in names]
 
 

@@ -21,9 +21,17 @@ from joblib import Parallel, delayed
 from braindive.cohort import Cohort
 from braindive.errors import BraindiveError, ReadError
 from braindive.io.freesurfer import FreeSurferMaps
+from braindive.io.outputs import check_writable, only_writer
 from braindive.io.paths import PathLike
 from braindive.io.plan import Plan, ReportProgress, plan_cohort
-from braindive.io.scratch import DTYPE, Scratch, fingerprint, record_inputs, record_table
+from braindive.io.scratch import (
+    DTYPE,
+    Scratch,
+    fingerprint,
+    record_inputs,
+    record_table,
+    remove_scratch,
+)
 from braindive.io.store import (
     FORMAT,
     VERSION,
@@ -88,7 +96,7 @@ def pack_cohort(
     ...     bd.open_packed(bd.pack_cohort(table, f"{folder}/study.zarr"))
     Cohort(2 subjects, 8 visits, 5 vertices)
     """
-    target = Path(os.fspath(output)).expanduser()
+    target = check_target(output)
     partial = target.with_name(target.name + ".partial")
     plan = plan_cohort(
         table,
@@ -101,24 +109,53 @@ def pack_cohort(
         freesurfer=freesurfer,
         skip_bad=skip_bad,
     )
-    if target.exists():
-        return _keep_finished(target, partial, plan)
     tell = progress or (lambda *_: None)
-    try:
-        _check_room(target, partial, plan)
-        scratch = Scratch(partial, plan)
-        inputs = scratch.fill(n_jobs, tell)
-        store = partial / "store"
-        _write_store(store, plan, scratch, inputs, n_jobs, tell)
-        os.replace(store, target)
-    except OSError as error:
-        if isinstance(error, BraindiveError):
-            raise
-        raise PackedError(
-            f"{target} could not be written ({error.strerror or error}); what was read is kept in "
-            f"{partial.name}, and the same command goes on from there."
-        ) from error
-    shutil.rmtree(partial)
+    with only_writer(target):
+        if target.exists():
+            return _keep_finished(target, partial, plan)
+        try:
+            _check_room(target, partial, plan)
+            scratch = Scratch(partial, plan)
+            inputs = scratch.fill(n_jobs, tell)
+            store = partial / "store"
+            _write_store(store, plan, scratch, inputs, n_jobs, tell)
+            os.replace(store, target)
+        except OSError as error:
+            if isinstance(error, BraindiveError):
+                raise
+            raise PackedError(
+                f"{target} could not be written ({error.strerror or error}); what was read is "
+                f"kept in {partial.name}, and the same command goes on from there."
+            ) from error
+        shutil.rmtree(partial)
+    return target
+
+
+def check_target(output: PathLike) -> Path:
+    """Where a packed cohort is to be, unless nothing can be written there.
+
+    Parameters
+    ----------
+    output : path
+        What the user gave.
+
+    Returns
+    -------
+    Path
+    """
+    target = Path(os.fspath(output)).expanduser()
+    if not target.name or target.name == "..":
+        raise PackedError(f"{target} is no name for a packed cohort; give one, such as study.zarr.")
+    if target.is_symlink():
+        target = target.resolve()
+    parent = target.absolute().parent
+    if not parent.is_dir():
+        raise PackedError(f"there is no folder {parent} for {target.name}.")
+    if target.exists() and not target.is_dir():
+        raise PackedError(f"{target} is a file; choose another name for the packed cohort.")
+    if target.is_dir() and not any(target.iterdir()):
+        raise PackedError(f"{target} is an empty folder; remove it or choose another name.")
+    check_writable(parent)
     return target
 
 
@@ -188,6 +225,8 @@ def read_inputs(path: PathLike) -> pd.DataFrame:
 
 def _keep_finished(target: Path, partial: Path, plan: Plan) -> Path:
     """Accept an output that is there already if it is of the same study."""
+    if not (target / "zarr.json").is_file():
+        raise PackedError(f"{target} exists and is no packed cohort; choose another name.")
     attributes = read_attributes(target)
     if attributes.get("plan") != fingerprint(plan):
         raise PackedError(f"{target} exists and is of another study; remove it or choose another.")
@@ -196,15 +235,13 @@ def _keep_finished(target: Path, partial: Path, plan: Plan) -> Path:
             f"{target} exists, but files it was made from have changed; remove it to pack again."
         )
     if partial.exists():
-        shutil.rmtree(partial)
+        remove_scratch(partial)
     return target
 
 
 def _check_room(target: Path, partial: Path, plan: Plan) -> None:
     """Refuse to begin what the disk cannot hold: the scratch file and the store."""
     parent = target.absolute().parent
-    if not parent.is_dir():
-        raise PackedError(f"there is no folder {parent} for {target.name}.")
     size = plan.n_visits * plan.reader.n_vertices * DTYPE.itemsize
     scratch = partial / "scans.f32"
     needed = 2 * size - (scratch.stat().st_size if scratch.exists() else 0)

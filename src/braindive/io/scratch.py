@@ -14,11 +14,13 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from braindive.arrays import Array
+from braindive.errors import CohortError
 from braindive.io.plan import Plan, ReportProgress
 
 DTYPE = np.dtype("<f4")
 
 Inputs = list[dict[str, Any]]
+_FILES = {"scans.f32", "journal.jsonl", "plan.sha256", "store"}
 
 
 class Scratch:
@@ -38,7 +40,7 @@ class Scratch:
         self._values, self._journal = folder / "scans.f32", folder / "journal.jsonl"
         marker, mark = folder / "plan.sha256", fingerprint(plan)
         if folder.exists() and not (marker.is_file() and marker.read_text() == mark):
-            shutil.rmtree(folder)
+            remove_scratch(folder)
         if not folder.exists():
             folder.mkdir()
             self._values.touch()
@@ -101,6 +103,17 @@ class Scratch:
             delayed(unchanged)(row) for row in rows
         )
         return {row: noted[row] for row, kept in zip(rows, same, strict=True) if kept}
+
+
+def remove_scratch(folder: Path) -> None:
+    """Remove what an earlier call left, and nothing that anybody else put there."""
+    others = {path.name for path in folder.iterdir()} - _FILES if folder.is_dir() else {folder.name}
+    if others:
+        raise CohortError(
+            f"{folder}, where unfinished work is kept, holds something else ({sorted(others)[0]}); "
+            "move it away."
+        )
+    shutil.rmtree(folder)
 
 
 def fingerprint(plan: Plan) -> str:

@@ -15,7 +15,7 @@ from braindive.cohort import Cohort
 from braindive.errors import NotFittedError, ParameterError
 from braindive.estimator import DIVE
 from braindive.io.anatomy import Anatomy, explain_missing, find_anatomy
-from braindive.io.archive import replace_file
+from braindive.io.outputs import replace_file
 from braindive.palette import low_is_dark
 from braindive.report import content, words
 from braindive.report.embedding import embed_json, script_hash
@@ -65,8 +65,6 @@ class Report:
             Where the page is.
         """
         path = Path(path)
-        if path.is_dir():
-            raise ParameterError(f"{path} is a folder; give the name of a file.")
         with replace_file(path) as temporary:
             temporary.write_text(self.html, encoding="utf-8")
         return path
