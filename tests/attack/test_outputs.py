@@ -342,7 +342,7 @@ def test_fit_whose_model_cannot_be_written_keeps_where_it_stands(study, tmp_path
     "ids",
     [
         [b"a", b"a", b"b", b"b"],
-        [("a", 1)] * 2 + [("b", 1)] * 2,
+        [("a", b"1")] * 2 + [("b", 1)] * 2,
         [["a"], ["a"], ["b"], ["b"]],
         list(pd.to_datetime(["2020-01-01"] * 2 + ["2021-01-01"] * 2)),
         [float("inf")] * 2 + [1.0, 1.0],
@@ -353,6 +353,17 @@ def test_fit_whose_model_cannot_be_written_keeps_where_it_stands(study, tmp_path
 def test_ids_that_no_file_can_hold_are_refused_before_the_fit(ids):
     with pytest.raises(bd.CohortError, match="subject id"):
         bd.Cohort(np.eye(4), subjects=ids, times=[0, 1, 0, 1])
+
+
+@pytest.mark.parametrize("kind", [int, float, str, lambda number: ("group", number)])
+def test_every_kind_of_id_that_is_accepted_can_be_saved(people, tmp_path, kind):
+    ids = [kind(int(number)) for number in people.subject_index]
+    cohort = bd.Cohort(people.values, subjects=ids, times=people.times)
+    model = bd.DIVE(2, n_init=1, people="alike", personal=False, random_state=0).fit(cohort)
+    model.save(tmp_path / "fit.dive")
+    loaded = bd.load_model(tmp_path / "fit.dive")
+    assert loaded.subjects_.tolist() == model.subjects_.tolist()
+    assert loaded.stage(cohort).index.tolist() == model.subjects_.tolist()
 
 
 @pytest.mark.parametrize("names", [["a", "a"], ["1", 1]])

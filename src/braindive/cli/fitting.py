@@ -192,7 +192,7 @@ def fit(
     """
     from braindive.checks import check_memory
     from braindive.io.models import fit_fingerprint, write_checkpoint
-    from braindive.io.outputs import check_room, only_writer, real_file
+    from braindive.io.outputs import OutputError, check_room, only_writer, real_file
 
     chosen = _choose(context, settings)
     path = _check_output(chosen, overwrite)
@@ -228,7 +228,7 @@ def fit(
             model.save(path)
             write_settings(chosen, path.with_name(f"{path.name}.json"))
         except OSError as error:
-            raise bd.ParameterError(
+            raise OutputError(
                 f"{path} could not be written ({error.strerror or error}); where the fit stands is "
                 f"kept in {kept}, and the same command ends it."
             ) from error

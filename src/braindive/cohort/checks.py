@@ -93,16 +93,25 @@ def check_subjects(subjects: Iterable[Hashable], n_visits: int) -> np.ndarray:
     array = np.empty(n_visits, dtype=object)
     plain = [subject.item() if isinstance(subject, np.generic) else subject for subject in listed]
     # What tables and saved models can hold, and tell apart again.
-    odd = [row for row, subject in enumerate(plain) if not isinstance(subject, (str, int, float))]
-    odd += [row for row, subject in enumerate(plain) if subject in (np.inf, -np.inf)]
+    odd = [row for row, subject in enumerate(plain) if not _is_id(subject)]
     if odd:
         kind = type(plain[odd[0]]).__name__
         raise CohortError(
             f"a subject id has to be a text or a number; in rows {some(odd)} it is not, for "
             f"example {plain[odd[0]]!r} ({kind}): make a text of it."
         )
-    array[:] = plain
+    for row, subject in enumerate(plain):  # one by one: an id may be a tuple
+        array[row] = subject
     return read_only(array)
+
+
+def _is_id(subject: Any) -> bool:
+    """Whether something is a text or a number, or a tuple of these."""
+    if isinstance(subject, tuple):
+        return len(subject) > 0 and all(_is_id(part) for part in subject)
+    return isinstance(subject, (str, int)) or (
+        isinstance(subject, float) and bool(np.isfinite(subject))
+    )
 
 
 def is_missing(subject: Any) -> bool:

@@ -235,7 +235,8 @@ def _decode(tree: Any, arrays: list[np.ndarray], decoder: Decoder) -> Any:
     if tag == "objects":
         shape, items = body
         objects = np.empty(len(items), dtype=object)
-        objects[:] = [_decode(item, arrays, decoder) for item in items]
+        for number, item in enumerate(items):  # one by one: an item may be a tuple
+            objects[number] = _decode(item, arrays, decoder)
         return objects.reshape(shape)
     if tag == "list":
         return [_decode(item, arrays, decoder) for item in body]

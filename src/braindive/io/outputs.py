@@ -21,7 +21,11 @@ except ImportError:  # Windows, where nobody is kept waiting
     fcntl = None  # type: ignore[assignment]
 
 
-class BusyError(BraindiveError, OSError):
+class OutputError(BraindiveError, OSError):
+    """An output cannot be written."""
+
+
+class BusyError(OutputError):
     """Somebody else is writing the same output."""
 
 
