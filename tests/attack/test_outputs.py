@@ -118,7 +118,7 @@ def test_links_are_written_through(study, model, tmp_path):
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
 def test_pipes_devices_and_folders_are_refused_and_stay(study, model, tmp_path, kind):
-    path = tmp_path / "odd"
+    path = tmp_path / "odd.tsv"
     if kind == "pipe":
         os.mkfifo(path)
     elif kind == "device":

@@ -14,7 +14,7 @@ from rich.table import Table
 import braindive as bd
 from braindive.cli.console import messages, output
 from braindive.cli.demo_disease import demo_cortex, demo_stages
-from braindive.cli.inputs import check_output_folder
+from braindive.cli.outputs import check_output_folder
 from braindive.progress import fit_progress
 
 

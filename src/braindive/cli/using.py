@@ -43,7 +43,8 @@ def stage(
     if to == STANDARD_OUTPUT:
         to = None
     if to is not None:
-        check_output_file(check_table_name(to), [model, cohort], overwrite)
+        check_output_file(to, [model, cohort], overwrite)
+        check_table_name(to)
     fitted = load_fitted(model, cohort, "stage")
     stages = fitted.stage(open_cohort_for(fitted, cohort)).rename_axis("participant_id")
     if to is not None:

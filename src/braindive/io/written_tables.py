@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from braindive.errors import ParameterError
-from braindive.io.archive import replace_file
+from braindive.io.outputs import replace_file
 
 # Digits of numbers in tables for people: more than any standard error is worth. A choice.
 DIGITS = 5
