@@ -22,6 +22,7 @@ from braindive.errors import (
 from braindive.estimator import DIVE
 from braindive.evaluation.bootstrap import Bootstrap, bootstrap
 from braindive.evaluation.change import change
+from braindive.evaluation.cohort_comparison import CohortComparison, compare_cohorts
 from braindive.evaluation.comparison import compare_models
 from braindive.evaluation.goodness import GoodnessOfFit, goodness_of_fit
 from braindive.evaluation.group_maps import group_maps
@@ -60,6 +61,7 @@ __all__ = [
     "BraindiveWarning",
     "ClusterError",
     "Cohort",
+    "CohortComparison",
     "CohortError",
     "ConvergenceWarning",
     "DataWarning",
@@ -87,6 +89,7 @@ __all__ = [
     "build_report",
     "change",
     "cluster_overlap",
+    "compare_cohorts",
     "compare_groups",
     "compare_models",
     "effects_in_words",
