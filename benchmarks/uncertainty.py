@@ -3,6 +3,7 @@
     python benchmarks/uncertainty.py people --seeds 10 --jobs 2
     python benchmarks/uncertainty.py scores --seeds 12 --jobs 2
     python benchmarks/uncertainty.py bands --seeds 5 --jobs 2
+    python benchmarks/uncertainty.py curves --seeds 12
     python benchmarks/uncertainty.py midpoints --seeds 6 --jobs 2
 
 Scores are compared with the truth in the same unit: years since the midpoint of the earliest
@@ -221,6 +222,46 @@ def bands(arguments: argparse.Namespace) -> None:
         print("| " + " | ".join([noise, vertices, differ, *cells]) + " |", flush=True)
 
 
+def cover_curves(n_subjects: int, seed: int, **settings: Any) -> list[float]:
+    """Share of the true curves within 1.96 of `trajectory_errors`, and within a third of that.
+
+    At the scores of the visits, from the fifth to the ninety-fifth percentile. The true curve of a
+    cluster is the mean of its vertices' curves, in the model's unit: years at the mean speed of
+    those who are no controls, from where the earliest true curve is half-way.
+    """
+    simulation = bd.simulate_cohort(n_subjects=n_subjects, random_state=seed, **settings)
+    cohort, truth = simulation.cohort, simulation.truth
+    model = bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(cohort)
+    ill = np.ones(n_subjects, dtype=bool)
+    if cohort.controls is not None:
+        ill = ~np.isin(cohort.subject_ids, cohort.subjects[cohort.controls])
+    scores = np.quantile(model.scores_, np.linspace(0.05, 0.95, 41))
+    internal = truth.trajectories.midpoint.min() + truth.speeds[ill].mean() * scores
+    of_vertices = truth.vertices.evaluate(internal)
+    true = np.stack([of_vertices[:, truth.labels == k].mean(axis=1) for k in range(3)], axis=1)
+    order = bd.match_clusters(model, truth.labels).permutation
+    found = model.trajectories_.evaluate(scores)[:, order]
+    away = np.abs(found - true) / (1.96 * model.trajectory_errors(scores)[:, order])
+    return [float(np.mean(away < 1)), float(np.mean(away < 1 / 3))]
+
+
+def curves(arguments: argparse.Namespace) -> None:
+    """Print the coverage of the bands that a fit itself gives, and of bands a third as wide."""
+    print(f"{arguments.subjects} subjects, {arguments.seeds} seeds from {arguments.first_seed}")
+    print("| vertices differ | offsets | covered | a third as wide |")
+    print("|---|---|---|---|")
+    alike = {"steepness_variation": 0.0, "midpoint_variation": 0.0}
+    shared = {"personal_offset": 0.3, "personal_components": 5}
+    for differ, offsets, settings in (
+        ("no", "none", alike),
+        ("yes", "none", {}),
+        ("yes", "0.3, 5 maps", shared),
+    ):
+        more = {"n_vertices": 300, "control_share": 0.3} | settings
+        row = np.mean(over_seeds(arguments, cover_curves, arguments.subjects, **more), axis=0)
+        print(f"| {differ} | {offsets} | {row[0]:.1%} | {row[1]:.1%} |", flush=True)
+
+
 def cover_midpoints(n_subjects: int, seed: int, **settings: Any) -> list[float]:
     """Midpoints of vertices: correlation with the truth, of the cluster's alone, and coverage."""
     simulation = bd.simulate_cohort(n_subjects=n_subjects, random_state=seed, **settings)
@@ -288,14 +329,20 @@ def quietly(study: Callable[..., list[float]], *size: float, **settings: Any) ->
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("study", choices=["people", "scores", "bands", "midpoints"])
+    parser.add_argument("study", choices=["people", "scores", "bands", "curves", "midpoints"])
     parser.add_argument("--subjects", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=12)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--resamples", type=int, default=40)
     parser.add_argument("--jobs", type=int, default=1)
     arguments = parser.parse_args()
-    studies = {"people": people, "scores": scores, "bands": bands, "midpoints": midpoints}
+    studies = {
+        "people": people,
+        "scores": scores,
+        "bands": bands,
+        "curves": curves,
+        "midpoints": midpoints,
+    }
     studies[arguments.study](arguments)
 
 

@@ -531,6 +531,9 @@ def test_a_link_keeps_what_is_chosen(page, path):
         address = wait(page, "return location.hash.includes('show=cluster') && location.hash")
         assert "sub-" not in address
         assert "vertex=12345" in address
+        page.execute_script("window.scrollTo(0, 0)")
+        page.find_element(By.ID, "copy-link").click()
+        wait(page, "return document.getElementById('copy-link').textContent === 'Copied'")
         # What a link cannot mean is left out.
         page.execute_script(
             "location.hash = 'score=x&show=constructor&person=-1&vertex=1e9&view=no'"

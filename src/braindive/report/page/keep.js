@@ -59,7 +59,7 @@ function savePicture(brain, state) {
       pen.fillText(mark.text, mark.left, mark.top + 34 + (mark.kind === "title" ? 9 : 0));
     }
   }
-  const colours = scaleColours(state.mode), from = 90, wide = width - 180, top = height + 50;
+  const colours = state.mode === "cluster" ? scaleColours(state.mode) : tableOf(state.mode).map(hexOf), from = 90, wide = width - 180, top = height + 50;
   colours.forEach((colour, index) => {
     pen.fillStyle = colour;
     pen.fillRect(from + (wide * index) / colours.length, top, wide / colours.length + 0.6, 14);
@@ -105,15 +105,17 @@ function readLink() {
   return { change, look };
 }
 
-function copyText(text, button) {
+async function copyText(text, button) {
   const field = document.createElement("textarea");
   field.value = text;
   field.className = "hidden";
   document.body.append(field);
   field.select();
-  const done = document.execCommand("copy");
+  let done = document.execCommand("copy");
   field.remove();
-  const before = button.textContent;
-  button.textContent = done ? "Copied" : "Press Ctrl+C";
+  // Browsers that no longer know the command have a clipboard, which a page in a frame may not have.
+  if (!done && navigator.clipboard) done = await navigator.clipboard.writeText(text).then(() => true, () => false);
+  const before = button.dataset.name ??= button.textContent;
+  button.textContent = done ? "Copied" : "Not copied: select it by hand";
   setTimeout(() => { button.textContent = before; }, 2000);
 }
