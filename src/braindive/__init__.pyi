@@ -44,7 +44,7 @@ from braindive.io.spaces import load_space
 from braindive.loading import load_model
 from braindive.plotting.brains import plot_clusters, plot_midpoints, plot_pathology
 from braindive.plotting.choices import plot_comparison, plot_convergence, plot_selection
-from braindive.plotting.effects import plot_effects
+from braindive.plotting.effects import plot_cohorts, plot_effects
 from braindive.plotting.group_maps import plot_group_maps
 from braindive.plotting.people import plot_groups, plot_speed_shift, plot_stages
 from braindive.plotting.scores import plot_cognition, plot_scores, plot_truth
@@ -105,6 +105,7 @@ __all__ = [
     "pack_cohort",
     "plot_clusters",
     "plot_cognition",
+    "plot_cohorts",
     "plot_comparison",
     "plot_convergence",
     "plot_effects",

@@ -121,6 +121,38 @@ def test_a_packed_cohort_gives_the_tables_of_its_files(study, packed, tmp_path):
         pd.testing.assert_frame_equal(files, from_pack, rtol=1e-4)
 
 
+def test_covariates_of_a_fit_are_said_and_kept_in_its_settings(study, tmp_path):
+    on = ("--shift-on", "apoe4", "--speed-on", "apoe4")
+    result = run("fit", study / "cohort.tsv", "-k", 2, "-o", tmp_path / "on.dive", *on)
+    assert result.exit_code == 0, result.output
+    assert re.search(
+        r"apoe4, 1 against 0: .* years (ahead|behind) .* % (faster|slower)", result.output
+    )
+    settings = json.loads((tmp_path / "on.dive.json").read_text())
+    assert (settings["shift_on"], settings["speed_on"]) == ("apoe4", "apoe4")
+    effects = bd.load_model(tmp_path / "on.dive").effects_
+    assert list(effects["parameter"]) == ["shift", "speed"]
+
+
+def test_a_covariate_that_is_no_column_ends_in_one_line(study, tmp_path):
+    path = tmp_path / "on.dive"
+    result = run("fit", study / "cohort.tsv", "-k", 2, "-o", path, "--shift-on", "gene")
+    assert "shift_on: 'gene' is not a column" in one_line(result)
+    assert not path.exists()
+
+
+def test_two_cohorts_are_compared_in_tables_a_figure_and_sentences(study, tmp_path):
+    options = ("--atlas", study / "atlas.csv", "--permutations", 9, "-o", tmp_path)
+    result = run("cohorts", study / "cohort.tsv", study / "cohort.tsv", *options)
+    assert result.exit_code == 0, result.output
+    assert "the same order with probability" in result.stdout
+    tests = pd.read_csv(tmp_path / "tests.tsv", sep="\t", index_col=0)
+    # A cohort is like itself.
+    assert (tests["statistic"] < 1e-6).all()
+    for name in ("areas.tsv", "overlap.tsv", "replication.tsv", "cohorts.png"):
+        assert (tmp_path / name).stat().st_size > 50
+
+
 def test_groups_of_a_fit_of_a_packed_cohort(packed, tmp_path):
     fit = run("fit", packed, "-k", 2, "-o", tmp_path / "fit.dive")
     assert fit.exit_code == 0, fit.output

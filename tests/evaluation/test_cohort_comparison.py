@@ -154,6 +154,13 @@ def test_stages_are_those_that_both_fits_give(compared):
     assert row["low"] < row["pearson"] < row["high"]
 
 
+def test_the_figure_shows_both_cohorts_and_their_differences(compared):
+    both, apart = bd.plot_cohorts(compared).axes
+    assert [label.get_text() for label in both.get_yticklabels()] == ["area 1", "area 2", "area 3"]
+    drawn = [line.get_xdata()[0] for line in apart.lines[2::2]]
+    np.testing.assert_allclose(drawn, compared.areas["midpoint_difference"])
+
+
 def test_given_areas_are_compared_and_an_equal_course_is_not_told_apart():
     model = bd.DIVE(3, n_init=1, personal=False, random_state=0)
     names = np.array(["x", "y", "z"])[LABELS]

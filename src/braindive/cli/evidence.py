@@ -56,7 +56,7 @@ def select(
     Example: braindive select study.zarr -k 2-8 --settings fit.dive.json -o selection/
     """
     numbers = parse_numbers(clusters)
-    model = None if settings is None else _model_of(settings)
+    model = None if settings is None else model_of(settings)
     check_output_folder(to, [cohort])
     data = open_cohort(cohort, space)
     with _spread(dask), count_progress(messages) as progress:
@@ -71,10 +71,10 @@ def select(
             progress=lambda done, total: progress("Fitting", done, total),
         )
     recommended = bd.recommend_n_clusters(table)
-    _write_table(table, to / "selection.tsv")
+    write_table(table, to / "selection.tsv")
     with replace_file(to / "recommendation.txt") as temporary:
         temporary.write_text(f"{recommended.n_clusters}\n{recommended.reason}\n")
-    _draw(to / "selection.png", bd.plot_selection, table)
+    draw(to / "selection.png", bd.plot_selection, table)
     if json:
         rows = table.reset_index().to_dict("records")
         print_json(recommended._asdict() | {"table": rows})
@@ -130,13 +130,13 @@ def compare(
             progress=lambda done, total: progress("Fitting", done, total),
         )
     summary = bd.summarise_comparison(frame)
-    _write_table(frame, to / "folds.tsv", index=False)
-    _write_table(summary, to / "summary.tsv", index=False)
+    write_table(frame, to / "folds.tsv", index=False)
+    write_table(summary, to / "summary.tsv", index=False)
     # Absent where folds kept different vertices.
     overlap = pd.DataFrame(frame.attrs["overlap"].get(REFERENCE, []))
     if len(overlap):
-        _write_table(overlap, to / "overlap.tsv", index=False)
-    _draw(to / "comparison.png", bd.plot_comparison, frame)
+        write_table(overlap, to / "overlap.tsv", index=False)
+    draw(to / "comparison.png", bd.plot_comparison, frame)
     if json:
         print_json(summary.to_dict("records"))
     else:
@@ -165,18 +165,18 @@ def groups(
     check_output_folder(to)
     fitted = bd.load_model(model)
     table = bd.compare_groups(fitted, by, test="stages" if test == "stages" else "model")
-    _write_table(table, to / "groups.tsv")
+    write_table(table, to / "groups.tsv")
     if not table.attrs["continuous"]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", bd.DataWarning)  # said above, for the table
-            _draw(to / "groups.png", bd.plot_groups, fitted, by)
+            draw(to / "groups.png", bd.plot_groups, fitted, by)
     if json:
         print_json(table.reset_index().to_dict("records"))
     else:
         output.print(table.T.to_string(), markup=False)
 
 
-def _model_of(path: Path) -> bd.DIVE:
+def model_of(path: Path) -> bd.DIVE:
     """Return the model of a settings file, whose number of clusters is still open."""
     chosen = read_settings(path)
     if chosen.start or chosen.atlas:
@@ -213,13 +213,14 @@ def parse_numbers(text: str) -> list[int]:
     return numbers
 
 
-def _write_table(table: pd.DataFrame, path: Path, index: bool = True) -> None:
+def write_table(table: pd.DataFrame, path: Path, index: bool = True) -> None:
+    """Write a table, separated by tabs, and say so."""
     with replace_file(path) as temporary:
         table.to_csv(temporary, sep="\t", index=index)
     say(f"Wrote {path}")
 
 
-def _draw(path: Path, plot: Callable[..., Any], *arguments: Any) -> None:
+def draw(path: Path, plot: Callable[..., Any], *arguments: Any) -> None:
     """Write a figure, if matplotlib is there."""
     if find_spec("matplotlib") is None:
         say("No figure: install matplotlib with pip install 'braindive[plot]'.")

@@ -7,6 +7,7 @@ import sys
 import typer
 
 import braindive as bd
+from braindive.cli.cohorts import cohorts
 from braindive.cli.console import messages, orderly_termination, readable_warnings, say
 from braindive.cli.demo import demo
 from braindive.cli.evidence import compare, groups, select
@@ -32,6 +33,7 @@ for command in (
     select,
     compare,
     groups,
+    cohorts,
     report,
 ):
     app.command()(command)

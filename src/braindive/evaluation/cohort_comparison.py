@@ -43,9 +43,9 @@ class CohortComparison:
         Of `order`, `midpoints` and `steepness`: `statistic`, `df` and `p_value` of the hypothesis
         that both cohorts have the same.
     areas : DataFrame
-        A row for each area: its midpoint in both cohorts, in years from the mean of all areas, its
-        steepness, and how they differ, with 95 % intervals, p-values, and these corrected over
-        areas by Holm's method.
+        A row for each area: its midpoint in both cohorts with standard errors, in years from the
+        mean of all areas, its steepness, and how they differ, with 95 % intervals, p-values, and
+        these corrected over areas by Holm's method.
     order : dict
         `tau`, Kendall's rank correlation of the two orders, with its 95 % interval `low` to `high`,
         and `same_order`, how probable it is that all areas come in the same order.

@@ -47,10 +47,11 @@ def known_midpoints(model: Any) -> Known:
     for k, gradient in enumerate(onset_gradients(curves, scores)):
         moves[k, k * width : (k + 1) * width] = gradient
     onsets = curves.onset(scores)
-    away = (onsets - onsets.mean()) / marginal.spread
-    moves = (moves - moves.mean(axis=0)) / marginal.spread
-    moves -= np.outer(away, known.spread) / marginal.spread
-    covariance = moves @ known.covariance @ moves.T + known.unit_variance * np.outer(away, away)
+    spread, by_spread, unit_variance = _unit(model)
+    away = (onsets - onsets.mean()) / spread
+    moves = (moves - moves.mean(axis=0)) / spread
+    moves -= np.outer(away, by_spread) / spread
+    covariance = moves @ known.covariance @ moves.T + unit_variance * np.outer(away, away)
     return _by_name(model, Known(away, covariance))
 
 
@@ -64,9 +65,24 @@ def known_log_steepness(model: Any) -> Known | None:
     n_areas, steepness = len(curves), curves.to_array()[:, place]
     moves = np.zeros((n_areas, len(known.centre)))
     moves[np.arange(n_areas), np.arange(n_areas) * width + place] = 1 / steepness
-    moves += known.spread / marginal.spread
-    covariance = moves @ known.covariance @ moves.T + known.unit_variance
-    return _by_name(model, Known(np.log(steepness * marginal.spread), covariance))
+    spread, by_spread, unit_variance = _unit(model)
+    moves += by_spread / spread
+    covariance = moves @ known.covariance @ moves.T + unit_variance
+    return _by_name(model, Known(np.log(steepness * spread), covariance))
+
+
+def _unit(model: Any) -> tuple[float, Array, float]:
+    """Unit of the score, its derivatives by the parameters, and its relative variance beyond that.
+
+    In years it is that of the population, whose mean speed is 1 in the internal unit. The scores of
+    one cohort have the mean speed of its own people, who are a sample: two samples of the same
+    people would differ by that.
+    """
+    marginal, timeline = model.marginal_, model.internal_.training.timeline
+    known = marginal.curve_uncertainty
+    if model.scale == "years" and timeline.has_follow_up:
+        return 1 / timeline.unit, np.zeros_like(known.spread), 0.0
+    return marginal.spread, known.spread, known.unit_variance
 
 
 def _by_name(model: Any, known: Known) -> Known:
@@ -153,7 +169,10 @@ def area_table(
 ) -> pd.DataFrame:
     """Midpoints and steepness of each area in both cohorts, and how they differ."""
     a, b = midpoints
-    columns: dict[str, Any] = {"midpoint_a": a.values, "midpoint_b": b.values}
+    columns: dict[str, Any] = {}
+    for name, known in (("a", a), ("b", b)):
+        columns[f"midpoint_{name}"] = known.values
+        columns[f"midpoint_{name}_se"] = np.sqrt(np.diag(known.covariance))
     errors = np.sqrt(np.diag(a.covariance + b.covariance))
     columns |= _compared("midpoint", b.values - a.values, errors)
     if steepness is not None:
