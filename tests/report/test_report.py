@@ -187,6 +187,42 @@ def test_the_page_says_what_the_values_are(make_model):
     assert data_of(bd.build_report(make_model(None)))["measure"] == "value"
 
 
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["sub-1/lh.thickness.fwhm10.mgh", "sub-2/lh.thickness.mgh"], "cortical thickness (mm)"),
+        (["sub-1/lh.thickness.mgh", "sub-2/lh.area.mgh"], "value"),
+        (["thickness/lh.mgh", "thickness/lh2.mgh"], "value"),
+        (["lh.areal.mgh", "lh.areal.mgh"], "value"),
+    ],
+)
+def test_a_measure_that_all_files_name_is_known(make_model, names, expected):
+    model = make_model(None, n_subjects=2, n_visits=1, extra={"left": names})
+    assert data_of(bd.build_report(model))["measure"] == expected
+    model.preprocessing_ = bd.Preprocessing(standardise=True)
+    standard = "z-score" if expected == "value" else f"z-score of {expected}"
+    assert data_of(bd.build_report(model))["measure"] == standard
+
+
+def test_a_measure_that_all_regions_name_is_known(make_model):
+    space = bd.Regions("aparc", ("lh_insula_area", "rh_insula_area", "lh_cuneus_area"))
+    model = make_model(space, n_clusters=2)
+    assert data_of(bd.build_report(model))["measure"] == "surface area (mm²)"
+
+
+def test_an_anonymous_report_refuses_a_column_of_ids(make_model):
+    with pytest.raises(bd.ParameterError, match="'participant_id' holds people's ids"):
+        bd.build_report(make_model(None), columns=["participant_id"], anonymous=True)
+
+
+def test_without_staging_nothing_was_estimated_of_people(cohort):
+    model = bd.no_staging_model(n_clusters=2, n_init=1, random_state=0).fit(cohort)
+    page = bd.build_report(model)
+    assert set(people_of(page)["Score ±"]) == {None}
+    assert data_of(page)["clusters"][0]["errors"] is None
+    assert "People were not staged" in page.html
+
+
 def test_policy_forbids_the_network_and_all_scripts_but_the_own(make_model):
     page = bd.build_report(make_model(None)).html
     policy = re.search(r'Content-Security-Policy" content="(.*?)"', page)[1]

@@ -62,7 +62,7 @@ def describe_people(
         "Speed ±": _picked(speed_errors, order),
         "Visits": _picked(np.array([len(each) for each in scores]), order),
     }
-    for name in _asked_for(visits, columns):
+    for name in _asked_for(visits, columns, anonymous):
         heading = str(name)
         cells = table[name].astype(object).where(table[name].notna(), None)
         shown[f"{heading} (table)" if heading in shown else heading] = _picked(
@@ -103,15 +103,20 @@ def _by_person(model: DIVE, visits: pd.DataFrame) -> tuple[list[list[float]], li
     return scores, first
 
 
-def _errors(model: DIVE, cohort: Cohort | None) -> tuple[Array, Array]:
-    """Standard errors of first scores and speeds: those of the fit, or found anew."""
+def _errors(model: DIVE, cohort: Cohort | None) -> tuple[Array, Array] | Array:
+    """Standard errors of first scores and speeds: those of the fit, or found anew.
+
+    Where the score is time itself, nothing was estimated.
+    """
+    if not model.staging:
+        return np.full((2, len(model.subjects_)), np.nan)
     if cohort is None:
         return model.baseline_scores_se_, model.speeds_se_
     stages = model.stage(cohort).reindex(model.subjects_)
     return stages["score_se"].to_numpy(), stages["speed_se"].to_numpy()
 
 
-def _asked_for(visits: pd.DataFrame, columns: Sequence[str]) -> list[Any]:
+def _asked_for(visits: pd.DataFrame, columns: Sequence[str], anonymous: bool) -> list[Any]:
     """Columns to show: the diagnosis, and those that somebody has asked for."""
     known = {str(name): name for name in visits.columns}
     unknown = [name for name in columns if name not in known]
@@ -120,6 +125,12 @@ def _asked_for(visits: pd.DataFrame, columns: Sequence[str]) -> list[Any]:
             f"there is no column {unknown[0]!r} in the cohort's table; its columns are "
             f"{', '.join(known)}."
         )
+    ids = set(visits["subject"].astype(str))
+    for name in columns if anonymous else ():
+        if ids <= set(visits[known[name]].astype(str)):
+            raise ParameterError(
+                f"column {name!r} holds people's ids, which an anonymous report leaves out."
+            )
     wanted = dict.fromkeys([DIAGNOSIS, *columns])
     return [known[name] for name in wanted if name in known]
 

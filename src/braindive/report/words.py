@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -13,28 +15,57 @@ from braindive.report.places import Place
 from braindive.score_names import score_is_in_years
 from braindive.space import Regions
 
+# FreeSurfer's measures by the words in the names of its files and columns, with their units.
+_MEASURES = {
+    "thickness": "cortical thickness (mm)",
+    "area": "surface area (mm²)",
+    "volume": "volume (mm³)",
+}
+
 
 def describe_measure(model: DIVE, measure: str | None) -> str:
     """What the values are, for axes and sentences: as the user calls them, or what is known."""
-    if measure:
-        return measure
-    prepared = model.preprocessing_
-    return "z-score" if prepared is not None and prepared.standardise else "value"
+    name = measure or guess_measure(model)
+    if _is_standard(model):
+        return f"z-score of {name}" if name else "z-score"
+    return name or "value"
 
 
 def explain_measure(model: DIVE, measure: str | None) -> str:
-    """Say in which unit the values are."""
-    prepared = model.preprocessing_
-    is_standard = prepared is not None and prepared.standardise
-    if is_standard:
-        of = f" of {measure}" if measure else ""
+    """Say in which unit the values are, and how that is known."""
+    name = measure or guess_measure(model)
+    if _is_standard(model):
+        of = f" of {name}" if name else ""
         return (
             f"z-scores{of}: 0 is the mean of the controls there, and 1 is one of their standard "
             "deviations above it."
         )
     if measure:
         return f"{measure}, as in the maps that were fitted."
+    if name:
+        return f"{name}, by the names of files and regions."
     return "in the unit of the maps that were fitted."
+
+
+def guess_measure(model: DIVE) -> str:
+    """Measure that all regions, or all files of the table, have in their names; else nothing."""
+    space, visits = model.space_, model.visits_
+    if isinstance(space, Regions):
+        names = [name.lower() for name in space.names]
+    else:
+        columns = [name for name in ("path", "left", "right") if name in visits]
+        texts = visits[columns].to_numpy().ravel().tolist() if columns else []
+        names = [PurePath(str(text)).name.lower() for text in texts]
+    for word, measure in _MEASURES.items():
+        alone = re.compile(rf"(?<![a-z]){word}(?![a-z])")
+        if names and all(alone.search(name) for name in names):
+            return measure
+    return ""
+
+
+def _is_standard(model: DIVE) -> bool:
+    prepared = model.preprocessing_
+    return prepared is not None and bool(prepared.standardise)
 
 
 def explain_shown(model: DIVE, measure: str | None) -> str:

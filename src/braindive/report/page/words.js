@@ -18,9 +18,9 @@ function tellPerson(person) {
   const diagnosis = group[person] === null ? "" : ` (${groups[group[person]].name})`;
   const sentences = [`${name}${diagnosis} stands at ${withUnit(first)}${error === null ? "" : ` ± ${showError(error)}`} at the first visit${
     tell(first) && `, ${tell(first)}`}.`];
-  if (error === null) {
+  if (error === null && report.staging) {
     sentences.push("How sure that is, this model does not know.");
-  } else if (error > 0) {
+  } else if (error) {
     sentences.push(`With 95 % certainty between ${show(first - 1.96 * error)} and ${show(first + 1.96 * error)}.`);
   }
   if (report.staging) {
