@@ -32,6 +32,7 @@ from braindive.evaluation.overlap import cluster_overlap, fold_overlap
 from braindive.evaluation.rivals import MeanMap
 from braindive.evaluation.selection import recommend_n_clusters, select_n_clusters
 from braindive.evaluation.summary import summarise_comparison
+from braindive.io.adni import AdniStudy, read_adni
 from braindive.io.anatomy import region_names
 from braindive.io.atlas import read_atlas
 from braindive.io.export import write_cohort
@@ -56,6 +57,7 @@ from braindive.variants import no_staging_model, roi_model
 
 __all__ = [
     "DIVE",
+    "AdniStudy",
     "Bootstrap",
     "BraindiveError",
     "BraindiveWarning",
@@ -120,6 +122,7 @@ __all__ = [
     "plot_subjects",
     "plot_trajectories",
     "plot_truth",
+    "read_adni",
     "read_atlas",
     "read_cohort",
     "read_freesurfer_table",

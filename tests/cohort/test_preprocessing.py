@@ -156,6 +156,56 @@ def test_without_controls_everybody_is_the_reference_and_a_warning_says_so(cohor
     np.testing.assert_allclose(result.values.mean(axis=0), 0, atol=1e-10)
 
 
+def test_baseline_controls_are_the_reference_where_asked_for(cohort):
+    fitted = bd.Preprocessing(reference="baseline").fit(cohort)
+    first = {}
+    for row, (who, time) in enumerate(zip(cohort.subjects, cohort.times, strict=True)):
+        if who not in first or time < cohort.times[first[who]]:
+            first[who] = row
+    rows = [row for row in first.values() if cohort.controls[row]]
+    chosen = cohort.values[rows]
+    np.testing.assert_allclose(fitted.means_, chosen.mean(axis=0))
+    np.testing.assert_allclose(fitted.spreads_, chosen.std(axis=0, ddof=1))
+    assert len(rows) == cohort.controls.sum() // 2
+
+
+def test_an_unknown_reference_is_refused(cohort):
+    with pytest.raises(bd.ParameterError, match="reference must be controls or baseline"):
+        bd.Preprocessing(reference="first").fit(cohort)
+
+
+def test_vertices_that_are_zero_at_any_visit_are_dropped_where_asked_for(cohort):
+    values = cohort.values.copy()
+    values[4, 2] = 0.0
+    zeroed = with_values(cohort, values)
+    assert bd.Preprocessing().fit(zeroed).keep_.all()
+    fitted = bd.Preprocessing(drop_zeros=True).fit(zeroed)
+    assert np.flatnonzero(~fitted.keep_).tolist() == [2]
+    # A zero of somebody new is not a measurement.
+    values[0, 5] = 0.0
+    new = fitted.transform(with_values(cohort, values)).values
+    assert np.argwhere(np.isnan(new)).tolist() == [[0, 4]]
+
+
+def test_a_vertex_that_is_zero_on_one_side_is_dropped_from_the_average(rng):
+    mesh = (rng.normal(size=(6, 3)), [[0, 1, 2], [3, 4, 5]])
+    space = Surface("pair", (Hemisphere("left", *mesh), Hemisphere("right", *mesh)))
+    cohort = make_cohort(rng, n_vertices=12)
+    values = cohort.values.copy()
+    values[3, 1] = 0.0  # left
+    values[5, 6 + 4] = 0.0  # right
+    zeroed = with_values(cohort, values, space=space)
+    fitted = bd.Preprocessing(average_hemispheres=True, drop_zeros=True).fit(zeroed)
+    assert np.flatnonzero(~fitted.keep_).tolist() == [1, 4]
+
+
+def test_a_failed_scan_does_not_take_its_vertices_from_everybody(cohort):
+    values = cohort.values.copy()
+    values[6, :8] = 0.0
+    with pytest.raises(bd.CohortError, match=r"1 scans are 0 .*s03 at .*67%.*leave them out"):
+        bd.Preprocessing(drop_zeros=True).fit(with_values(cohort, values))
+
+
 def test_vertices_with_little_data_or_no_variation_are_dropped(cohort):
     values = cohort.values.copy()
     values[::2, 3] = np.nan

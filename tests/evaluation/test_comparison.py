@@ -10,6 +10,7 @@ import braindive as bd
 from braindive.evaluation.comparison import score_columns
 from braindive.evaluation.folds import split_subjects
 from braindive.evaluation.summary import comparison_table, corrected_t_test
+from braindive.space import Hemisphere
 
 N_SUBJECTS, N_VISITS, N_VERTICES = 12, 4, 5
 
@@ -196,6 +197,30 @@ def test_the_number_of_workers_does_not_change_the_table():
     one = bd.compare_models(cohort, models, n_jobs=1, **options)
     many = bd.compare_models(cohort, models, n_jobs=2, **options)
     pd.testing.assert_frame_equal(one, many, check_exact=True)
+
+
+def test_hemispheres_are_averaged_in_each_fold_and_the_atlas_is_of_the_average():
+    random = np.random.default_rng(1)
+    mesh = (random.normal(size=(30, 3)), [[0, 1, 2], [3, 4, 5]])
+    space = bd.Surface("pair", (Hemisphere("left", *mesh), Hemisphere("right", *mesh)))
+    drawn = bd.simulate_cohort(
+        n_subjects=24, n_vertices=30, noise=0.4, control_share=0.4, random_state=0
+    ).cohort
+    both = np.tile(np.asarray(drawn.values), 2) + 5.0
+    # Someone has a vertex that is 0, so that folds drop different ones.
+    both[0, 3] = 0.0
+    cohort = bd.Cohort(
+        both, subjects=drawn.subjects, times=drawn.times, controls=drawn.controls, space=space
+    )
+    recipe = bd.Preprocessing(average_hemispheres=True, drop_zeros=True, reference="baseline")
+    options = {"n_folds": 2, "n_clusters": 2, "preprocessing": recipe, "random_state": 0}
+    frame = bd.compare_models(cohort, atlas=np.repeat([0, 1], 15), **options)
+    assert set(frame["model"]) == {"DIVE", "ROI-based", "no staging", "mean map"}
+    assert frame["value"].notna().all()
+    counted = sum(row["n_vertices"] for row in frame.attrs["overlap"]["DIVE"])
+    assert counted == 29
+    with pytest.raises(bd.ParameterError, match="the averaged hemispheres have 30"):
+        bd.compare_models(cohort, atlas=np.repeat([0, 1], 30), **options)
 
 
 def test_the_overlap_of_clusters_across_folds_comes_with_the_comparison():

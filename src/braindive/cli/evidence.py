@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ import typer
 from joblib import parallel_config
 
 import braindive as bd
+from braindive.arrays import IntArray
 from braindive.cli.console import end_interrupted, messages, output, print_json, say
 from braindive.cli.fitting import connect
 from braindive.cli.inputs import open_cohort
@@ -91,7 +93,10 @@ def compare(
     ] = "",
     atlas: Annotated[
         list[Path] | None,
-        typer.Option(help="Regions of the ROI-based model; twice for two hemispheres, left first."),
+        typer.Option(
+            help="Regions of the ROI-based model: desikan-killiany, destrieux, or files, two for "
+            "two hemispheres, left first."
+        ),
     ] = None,
     clusters: Annotated[int, typer.Option("--clusters", "-k", help="Number of clusters.")] = 3,
     folds: Annotated[int, typer.Option(help="Folds of the cross-validation.")] = 10,
@@ -99,6 +104,10 @@ def compare(
     standardise: Annotated[
         bool, typer.Option(help="Z-score to the controls of each training part.")
     ] = False,
+    settings: Annotated[
+        Path | None,
+        typer.Option(help="Settings file of a fit: what is done to the values before each fit."),
+    ] = None,
     space: SpaceOption = None,
     seed: SeedOption = 0,
     jobs: JobsOption = -1,
@@ -115,7 +124,8 @@ def compare(
 
     check_output_folder(to, [cohort])
     data = open_cohort(cohort, space)
-    regions = None if not atlas else bd.read_atlas(atlas, data.n_vertices, data.space)
+    before = _preprocessing_of(settings, standardise)
+    regions = None if not atlas else _regions_for(atlas, data, before)
     with _spread(dask), count_progress(messages) as progress:
         frame = bd.compare_models(
             data,
@@ -124,7 +134,7 @@ def compare(
             history_visits=history,
             n_clusters=clusters,
             atlas=regions,
-            preprocessing=bd.Preprocessing() if standardise else None,
+            preprocessing=before,
             n_jobs=jobs,
             random_state=seed,
             progress=lambda done, total: progress("Fitting", done, total),
@@ -132,7 +142,6 @@ def compare(
     summary = bd.summarise_comparison(frame)
     write_table(frame, to / "folds.tsv", index=False)
     write_table(summary, to / "summary.tsv", index=False)
-    # Absent where folds kept different vertices.
     overlap = pd.DataFrame(frame.attrs["overlap"].get(REFERENCE, []))
     if len(overlap):
         write_table(overlap, to / "overlap.tsv", index=False)
@@ -174,6 +183,25 @@ def groups(
         print_json(table.reset_index().to_dict("records"))
     else:
         output.print(table.T.to_string(), markup=False)
+
+
+def _preprocessing_of(settings: Path | None, standardise: bool) -> bd.Preprocessing | None:
+    """What is done to the values first, by a settings file or the option."""
+    if settings is None:
+        return bd.Preprocessing() if standardise else None
+    chosen = read_settings(settings)
+    return replace(chosen, standardise=chosen.standardise or standardise).preprocessing()
+
+
+def _regions_for(atlas: list[Path], cohort: bd.Cohort, before: bd.Preprocessing | None) -> IntArray:
+    """Regions at the vertices that are fitted, which may be those of averaged hemispheres."""
+    space, n_vertices = cohort.space, cohort.n_vertices
+    if before is not None and before.average_hemispheres:
+        from braindive.space.folding import fold_hemispheres
+
+        space, pairs = fold_hemispheres(space)
+        n_vertices = len(pairs)
+    return bd.read_atlas(atlas, n_vertices, space)
 
 
 def model_of(path: Path) -> bd.DIVE:

@@ -71,6 +71,22 @@ def fit(
             "--average-hemispheres", help="Average left and right.", rich_help_panel=_VALUES
         ),
     ] = False,
+    reference: Annotated[
+        str,
+        typer.Option(
+            help="Visits of controls that they are z-scored to: controls for all, or baseline for "
+            "the first of each.",
+            rich_help_panel=_VALUES,
+        ),
+    ] = "controls",
+    drop_zeros: Annotated[
+        bool,
+        typer.Option(
+            "--drop-zeros",
+            help="Drop vertices that are 0 at any visit: FreeSurfer's thickness off the cortex.",
+            rich_help_panel=_VALUES,
+        ),
+    ] = False,
     smooth: Annotated[
         int, typer.Option(help="Rounds of neighbour averaging.", rich_help_panel=_VALUES)
     ] = 0,

@@ -7,6 +7,7 @@ import sys
 import typer
 
 import braindive as bd
+from braindive.cli.adni import adni
 from braindive.cli.cohorts import cohorts
 from braindive.cli.console import messages, orderly_termination, readable_warnings, say
 from braindive.cli.demo import demo
@@ -26,6 +27,7 @@ for command in (
     simulate,
     check,
     pack,
+    adni,
     fit,
     stage,
     predict,

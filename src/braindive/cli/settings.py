@@ -13,6 +13,7 @@ import numpy as np
 
 import braindive as bd
 from braindive.cli.inputs import is_model
+from braindive.io.atlas_names import ATLASES
 from braindive.io.outputs import replace_file
 
 _PATHS = ("cohort", "output")
@@ -59,6 +60,8 @@ class FitSettings:
     shift_on: str = ""
     priors: dict[str, Any] | None = None
     regions: tuple[str, ...] = ()
+    reference: str = "controls"
+    drop_zeros: bool = False
 
     def model(self) -> bd.DIVE:
         """Return the model to fit, but for the clusters that `given_clusters` reads."""
@@ -88,7 +91,7 @@ class FitSettings:
         """Read the clusters to begin from, or fixed ones, as parameters of the model."""
         # Checked first, because what is missing is a path that was mistyped, in any format.
         for path in (*self.start, *self.atlas):
-            if not Path(path).is_file():
+            if not Path(path).is_file() and path not in ATLASES:
                 raise bd.ParameterError(
                     f"there is no file {path} with clusters; check --start and --atlas."
                 )
@@ -109,13 +112,21 @@ class FitSettings:
     def preprocessing(self) -> bd.Preprocessing | None:
         """Return what is done to the values first, or None for nothing."""
         covariates = _names(self.covariates)
-        if not (self.standardise or covariates or self.average_hemispheres or self.smooth):
+        if not (
+            self.standardise
+            or covariates
+            or self.average_hemispheres
+            or self.smooth
+            or self.drop_zeros
+        ):
             return None
         return bd.Preprocessing(
             standardise=self.standardise,
             covariates=covariates,
             average_hemispheres=self.average_hemispheres,
             smooth=self.smooth,
+            reference=_one_of("reference", self.reference, ("controls", "baseline")),
+            drop_zeros=self.drop_zeros,
         )
 
 
@@ -125,7 +136,10 @@ def write_settings(settings: FitSettings, path: Path) -> None:
     for name in _PATHS:
         content[name] = os.path.relpath(content[name], path.parent)
     for name in _LISTS_OF_PATHS:
-        content[name] = [os.path.relpath(each, path.parent) for each in content[name]]
+        content[name] = [
+            each if each in ATLASES else os.path.relpath(each, path.parent)
+            for each in content[name]
+        ]
     content["braindive"] = bd.__version__
     with replace_file(path) as temporary:
         temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
@@ -151,7 +165,9 @@ def read_settings(path: Path) -> FitSettings:
             paths = content.get(name, [])
             if not isinstance(paths, list):
                 raise TypeError(f"{name} is {paths!r}, not a list of files")
-            content[name] = tuple(os.path.normpath(path.parent / each) for each in paths)
+            content[name] = tuple(
+                each if each in ATLASES else os.path.normpath(path.parent / each) for each in paths
+            )
         settings = FitSettings(**content)
         if settings.priors is not None:
             parse_priors(settings.priors)

@@ -54,12 +54,25 @@ def simulate(
     ] = 0,
     seed: Annotated[int, typer.Option(help="Seed.")] = 0,
     overwrite: OverwriteOption = False,
+    layout: Annotated[
+        str,
+        typer.Option(
+            help="maps for a table and a file for each scan; regions for FreeSurfer's tables of "
+            "regions; adni for ADNIMERGE.csv and FreeSurfer's folders. The last two are on "
+            "fsaverage5."
+        ),
+    ] = "maps",
 ) -> None:
     """Simulate a study: a table of scans, one file per scan, and the truth behind them.
 
     Example: braindive simulate study/ --space fsaverage5 --subjects 50 --visits 3 --seed 1
     """
-    check_output_folder(folder, files=["cohort.tsv"], overwrite=overwrite)
+    from braindive.simulation.layouts import LAYOUTS, write_adni, write_region_tables
+
+    if layout not in LAYOUTS:
+        raise bd.ParameterError(f"--layout is {', '.join(LAYOUTS)}; got {layout!r}.")
+    space = space if layout == "maps" else space or "fsaverage5"
+    check_output_folder(folder, files=[LAYOUTS[layout]], overwrite=overwrite)
     simulation = bd.simulate_cohort(
         n_subjects=subjects,
         n_visits=visits,
@@ -75,8 +88,13 @@ def simulate(
         dtype="float32",
         random_state=seed,
     )
-    with count_progress(messages) as progress:
-        table = bd.write_cohort(simulation.cohort, folder, format, progress=progress)
+    if layout == "regions":
+        table = write_region_tables(simulation.cohort, folder)[0]
+    elif layout == "adni":
+        table = write_adni(simulation.cohort, folder, seed)[0]
+    else:
+        with count_progress(messages) as progress:
+            table = bd.write_cohort(simulation.cohort, folder, format, progress=progress)
     truth = simulation.truth
     ids = simulation.cohort.subject_ids
     people = pd.DataFrame({"participant_id": ids, "speed": truth.speeds, "shift": truth.shifts})

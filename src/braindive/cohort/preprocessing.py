@@ -6,7 +6,6 @@ subject gets the same numbers alone as among others.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +16,10 @@ from sklearn.base import BaseEstimator
 
 from braindive.arrays import Array, BoolArray
 from braindive.cohort import Cohort
-from braindive.errors import CohortError, DataWarning, NotFittedError, ParameterError
+from braindive.cohort.holes import mean_observed, regress, smooth_observed, varies
+from braindive.cohort.reference import REFERENCES, never_zero, reference_visits
+from braindive.errors import CohortError, NotFittedError, ParameterError
 from braindive.space.folding import fold_hemispheres
-from braindive.space.smoothing import smooth_over_graph
 from braindive.values.walking import vertex_blocks, visit_blocks
 
 # A vertex that varies by less than this share of its level does not vary.
@@ -68,6 +68,13 @@ class Preprocessing(BaseEstimator):  # type: ignore[misc]
     min_observed : float, default 0.5
         Vertices measured at a smaller share of the visits are dropped, and so are vertices that
         never vary; maps hold NaN there.
+    reference : {"controls", "baseline"}, default "controls"
+        Visits of the controls that count: all, or the first of each, so that nobody's ageing and
+        nobody's number of visits does.
+    drop_zeros : bool, default False
+        Whether 0 means not measured, as in FreeSurfer's thickness where there is no cortex:
+        vertices that are 0 at any visit of the training cohort are dropped, and a 0 of a new
+        cohort is taken as missing.
 
     Attributes
     ----------
@@ -102,6 +109,8 @@ class Preprocessing(BaseEstimator):  # type: ignore[misc]
         average_hemispheres: bool = False,
         smooth: int = 0,
         min_observed: float = 0.5,
+        reference: str = "controls",
+        drop_zeros: bool = False,
     ) -> None:
         self.standardise = standardise
         self.covariates = covariates
@@ -109,6 +118,8 @@ class Preprocessing(BaseEstimator):  # type: ignore[misc]
         self.average_hemispheres = average_hemispheres
         self.smooth = smooth
         self.min_observed = min_observed
+        self.reference = reference
+        self.drop_zeros = drop_zeros
 
     def fit(self, cohort: Cohort, y: None = None) -> Preprocessing:
         """Learn from a training cohort.
@@ -126,7 +137,7 @@ class Preprocessing(BaseEstimator):  # type: ignore[misc]
             Itself.
         """
         self._check_parameters()
-        self._learn(self._over_space(cohort))
+        self._learn(self._over_space(cohort), self._never_zero(cohort))
         self.n_vertices_in_, self.space_in_ = cohort.n_vertices, cohort.space
         return self
 
@@ -155,7 +166,7 @@ class Preprocessing(BaseEstimator):  # type: ignore[misc]
         """Learn from a cohort and apply it to the same, in one go."""
         self._check_parameters()
         averaged = self._over_space(cohort)
-        self._learn(averaged)
+        self._learn(averaged, self._never_zero(cohort))
         self.n_vertices_in_, self.space_in_ = cohort.n_vertices, cohort.space
         return self._apply(averaged)
 
@@ -166,12 +177,16 @@ class Preprocessing(BaseEstimator):  # type: ignore[misc]
             raise ParameterError(
                 f"smooth must be a whole number of rounds, 0 or more; got {self.smooth!r}."
             )
+        if self.reference not in REFERENCES:
+            raise ParameterError(
+                f"reference must be {' or '.join(REFERENCES)}; got {self.reference!r}."
+            )
         if not 0 <= self.min_observed <= 1:
             raise ParameterError(f"min_observed must be from 0 to 1; got {self.min_observed!r}.")
 
     def _over_space(self, cohort: Cohort) -> Cohort:
         """Smooth and average the hemispheres of each visit by itself."""
-        if not self.smooth and not self.average_hemispheres:
+        if not (self.smooth or self.average_hemispheres or self.drop_zeros):
             return cohort
         space, graph, pairs = cohort.space, cohort.graph, None
         if self.average_hemispheres:
@@ -181,18 +196,29 @@ class Preprocessing(BaseEstimator):  # type: ignore[misc]
         n_out = cohort.n_vertices if pairs is None else len(pairs)
         values = np.empty((cohort.n_visits, n_out), dtype=cohort.stored.dtype)
         for visits, block in visit_blocks(cohort.stored, cohort.rows):
-            smooth = _smooth(block, graph, self.smooth) if self.smooth else block
+            block = np.where(block == 0, np.nan, block) if self.drop_zeros else block
+            smooth = smooth_observed(block, graph, self.smooth) if self.smooth else block
             if pairs is None:
                 values[visits] = smooth
             else:
-                values[visits] = _mean_observed(smooth[:, pairs[:, 0]], smooth[:, pairs[:, 1]])
+                values[visits] = mean_observed(smooth[:, pairs[:, 0]], smooth[:, pairs[:, 1]])
         if pairs is not None:
             graph = None  # the averaged surface has its own
         return _with_values(cohort, values, space, graph)
 
-    def _learn(self, cohort: Cohort) -> None:
+    def _never_zero(self, cohort: Cohort) -> BoolArray | None:
+        """Vertices, counted after averaging, that are never 0; None where 0 is a number."""
+        if not self.drop_zeros:
+            return None
+        measured = never_zero(cohort)
+        if self.average_hemispheres:
+            pairs = fold_hemispheres(cohort.space)[1]
+            return measured[pairs[:, 0]] & measured[pairs[:, 1]]
+        return measured
+
+    def _learn(self, cohort: Cohort, measured: BoolArray | None) -> None:
         """Means, spreads and covariate effects in the controls, and which vertices to keep."""
-        reference = _reference(cohort)
+        reference = reference_visits(cohort, self.reference)
         design = self._learn_design(cohort, reference)
         n_vertices, n_columns = cohort.n_vertices, design.shape[1]
         means, spreads = np.empty(n_vertices), np.empty(n_vertices)
@@ -202,8 +228,10 @@ class Preprocessing(BaseEstimator):  # type: ignore[misc]
         for where, block in vertex_blocks(cohort.stored, cohort.rows):
             values = block.astype(float)
             observed = ~np.isnan(values)
-            means[where], effects[:, where], spreads[where] = _regress(values[reference], design)
-            keep[where] = (observed.sum(axis=0) >= least) & _varies(values, observed)
+            means[where], effects[:, where], spreads[where] = regress(values[reference], design)
+            keep[where] = (observed.sum(axis=0) >= least) & varies(values, observed)
+        if measured is not None:
+            keep &= measured
         if self.standardise or n_columns:
             keep &= np.isfinite(means) & (spreads > _CONSTANT * np.abs(means))
         if not keep.any():
@@ -296,19 +324,6 @@ class Preprocessing(BaseEstimator):  # type: ignore[misc]
         return stacked - self.centre_
 
 
-def _reference(cohort: Cohort) -> BoolArray:
-    """Visits from which to estimate: controls, or all where there are none."""
-    if cohort.controls is not None and cohort.controls.any():
-        return cohort.controls
-    warnings.warn(
-        "the cohort has no controls, so values are standardised to everybody in it; mark controls "
-        "for z-scores to healthy people.",
-        DataWarning,
-        stacklevel=5,
-    )
-    return np.ones(cohort.n_visits, dtype=bool)
-
-
 def _column(table: pd.DataFrame, cohort: Cohort, name: str) -> np.ndarray[Any, Any]:
     """A covariate without holes: float64, or strings for anything but numbers."""
     if name not in table:
@@ -337,51 +352,6 @@ def _refuse_infinite(name: str) -> np.ndarray[Any, Any]:
 
 def _n_columns(covariate: Covariate) -> int:
     return 1 if covariate.groups is None else len(covariate.groups) - 1
-
-
-def _varies(values: Array, observed: BoolArray) -> BoolArray:
-    highest = np.where(observed, values, -np.inf).max(axis=0)
-    lowest = np.where(observed, values, np.inf).min(axis=0)
-    return np.asarray(highest > lowest)
-
-
-def _regress(values: Array, design: Array) -> tuple[Array, Array, Array]:
-    """Intercept, effects and residual spread of each vertex over its observed visits."""
-    full = np.column_stack([np.ones(len(design)), design])
-    n_columns = full.shape[1]
-    observed = ~np.isnan(values)
-    filled = np.where(observed, values, 0.0)
-    counts = observed.sum(axis=0)
-    if observed.all():
-        coefficients = np.linalg.pinv(full) @ values
-    else:
-        products = (full[:, :, None] * full[:, None, :]).reshape(len(full), -1)
-        gram = (observed.T.astype(float) @ products).reshape(-1, n_columns, n_columns)
-        inverse = np.linalg.pinv(gram, hermitian=True)
-        coefficients = np.einsum("lij,jl->il", inverse, full.T @ filled)
-    residuals = np.where(observed, values - full @ coefficients, 0.0)
-    freedom = counts - n_columns
-    with np.errstate(divide="ignore", invalid="ignore"):
-        spreads = np.sqrt(np.sum(residuals**2, axis=0) / np.where(freedom > 0, freedom, np.nan))
-    means = np.where(freedom > 0, coefficients[0], np.nan)
-    return means, coefficients[1:], spreads
-
-
-def _smooth(values: Array, graph: Any, rounds: int) -> Array:
-    """Average with neighbours; holes stay holes and do not leak into their neighbours."""
-    observed = ~np.isnan(values)
-    if observed.all():
-        return smooth_over_graph(values.T, graph, rounds).T
-    weights = smooth_over_graph(observed.T.astype(values.dtype), graph, rounds).T
-    sums = smooth_over_graph(np.where(observed, values, 0).T, graph, rounds).T
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(observed, sums / weights, np.nan).astype(values.dtype)
-
-
-def _mean_observed(left: Array, right: Array) -> Array:
-    """Mean of two, or the one that is measured."""
-    both = (left + right) / 2
-    return np.where(np.isnan(left), right, np.where(np.isnan(right), left, both))
 
 
 def _with_values(cohort: Cohort, values: Array, space: Any, graph: Any) -> Cohort:

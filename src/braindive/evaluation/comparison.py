@@ -17,11 +17,12 @@ from braindive.cohort.cohort import Cohort, check_cohort
 from braindive.errors import DataWarning, ParameterError
 from braindive.estimator import DIVE
 from braindive.evaluation.folds import Ids, split_subjects
-from braindive.evaluation.held_out import evaluate_fold, with_later_visits
+from braindive.evaluation.held_out import evaluate_vertices, with_later_visits
 from braindive.evaluation.overlap import overlap_table
 from braindive.evaluation.parallel import Report, run_tasks
 from braindive.evaluation.rivals import MeanMap
 from braindive.evaluation.summary import REFERENCE
+from braindive.space.folding import fold_hemispheres
 from braindive.variants import no_staging_model, roi_model
 
 MEAN = "mean map"
@@ -73,7 +74,8 @@ def compare_models(
     n_clusters : int
         Clusters of the default models.
     atlas : (n_vertices,) labels, optional
-        Regions of the ROI-based model.
+        Regions of the ROI-based model, at the averaged vertices where the preprocessing averages
+        the hemispheres.
     preprocessing : Preprocessing, optional
         Fitted on the training subjects of each fold and applied to all; the RMSE is then in its
         unit. It is given here and not to the models, so that all predict the same numbers.
@@ -107,7 +109,8 @@ def compare_models(
     check_count("history_visits", history_visits)
     seed = check_random_state(random_state).randint(2**31)
     if models is None:
-        models = default_models(cohort, n_clusters, atlas, seed)
+        averaged = bool(getattr(preprocessing, "average_hemispheres", False))
+        models = default_models(cohort, n_clusters, atlas, seed, averaged)
     models = _check_models(models)
     results = score_columns(cohort, scores)
     predicted = with_later_visits(cohort, history_visits)
@@ -138,7 +141,7 @@ def compare_models(
         history_visits=history_visits,
         n_without_later_visits=left_out,
         overlap={
-            name: overlap_table(found).reset_index().to_dict("records")
+            name: overlap_table(_in_common(found)).reset_index().to_dict("records")
             for name, found in parcellations.items()
             if len({len(labels) for labels in found}) == 1
         },
@@ -168,10 +171,22 @@ def _warn_of_undefined(frame: pd.DataFrame) -> None:
             )
 
 
+def _in_common(parcellations: list[IntArray]) -> list[IntArray]:
+    """Clusters at the vertices that no fold dropped."""
+    common = np.all([labels >= 0 for labels in parcellations], axis=0)
+    return [labels[common] for labels in parcellations]
+
+
 def default_models(
-    cohort: Cohort, n_clusters: int = 3, atlas: ArrayLike | None = None, seed: int = 0
+    cohort: Cohort,
+    n_clusters: int = 3,
+    atlas: ArrayLike | None = None,
+    seed: int = 0,
+    averaged: bool = False,
 ) -> dict[str, Any]:
     """Models of the paper's comparison; the ROI-based one where there is an atlas.
+
+    Where the hemispheres will be `averaged`, the atlas is one of the averaged vertices.
 
     Examples
     --------
@@ -183,7 +198,13 @@ def default_models(
     """
     models: dict[str, Any] = {REFERENCE: DIVE(n_clusters, random_state=seed)}
     if atlas is not None:
-        check_assignments(atlas, cohort)
+        if not averaged:
+            check_assignments(atlas, cohort)
+        elif np.shape(atlas) != (len(fold_hemispheres(cohort.space)[1]),):
+            raise ParameterError(
+                f"the atlas has {np.size(atlas):,} vertices, but the averaged hemispheres have "
+                f"{len(fold_hemispheres(cohort.space)[1]):,}."
+            )
         models["ROI-based"] = roi_model(np.asarray(atlas), random_state=seed)
     models["no staging"] = no_staging_model(n_clusters=n_clusters, random_state=seed)
     return models
@@ -246,10 +267,17 @@ def _evaluate(
     history_visits: int,
     preprocessing: Any,
 ) -> tuple[list[dict[str, Any]], IntArray | None]:
-    """Rows of the comparison for one model and fold, and the clusters if it found any."""
-    fitted, rows = evaluate_fold(
+    """Rows of the comparison for one model and fold, and the clusters if it found any.
+
+    Clusters are -1 at vertices that the preprocessing dropped, so that folds can be compared.
+    """
+    fitted, rows, keep = evaluate_vertices(
         model, cohort, test_subjects, results, history_visits, preprocessing
     )
     found = getattr(fitted, "assignments", None) is None
     labels = getattr(fitted, "labels_", None) if found else None
+    if labels is not None and keep is not None:
+        everywhere = np.full(len(keep), -1)
+        everywhere[keep] = labels
+        labels = everywhere
     return [{"model": name, "fold": fold} | row for row in rows], labels

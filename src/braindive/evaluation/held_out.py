@@ -64,6 +64,21 @@ def evaluate_fold(
     >>> [row["measure"] for row in rows]
     ['MMSE', 'RMSE']
     """
+    fitted, rows, _ = evaluate_vertices(
+        model, cohort, test_subjects, results, history_visits, preprocessing
+    )
+    return fitted, rows
+
+
+def evaluate_vertices(
+    model: Any,
+    cohort: Cohort,
+    test_subjects: Any,
+    results: pd.DataFrame,
+    history_visits: int = 2,
+    preprocessing: Any = None,
+) -> tuple[Any, list[dict[str, Any]], BoolArray | None]:
+    """Do the same as `evaluate_fold`, and give the vertices that the preprocessing kept."""
     chosen = set(test_subjects)
     in_test = np.array([subject in chosen for subject in cohort.subjects])
     train, test = cohort.select(visits=~in_test), cohort.select(visits=in_test)
@@ -88,7 +103,7 @@ def evaluate_fold(
         later = test.later_visits(history_visits)
         value = prediction_error(model, later, test.first_visits(history_visits))
         rows.append({"measure": RMSE, "value": value, "n": later.n_visits})
-    return model, rows
+    return model, rows, getattr(preprocessing, "keep_", None)
 
 
 def _fresh(estimator: Any) -> Any:

@@ -10,6 +10,8 @@ import numpy as np
 
 from braindive.arrays import IntArray
 from braindive.errors import CohortError
+from braindive.io.anatomy import explain_missing, find_anatomy
+from braindive.io.atlas_names import ATLASES
 from braindive.io.formats.contents import UNREADABLE, LabelFile, NamedVertices
 from braindive.io.formats.registry import declared_side, find_function
 from braindive.io.paths import PathLike
@@ -23,8 +25,9 @@ def read_atlas(
 
     Parameters
     ----------
-    paths : path or sequence of paths
-        One file for all vertices, or one for each hemisphere, left first. FreeSurfer `.annot`,
+    paths : path, sequence of paths, "desikan-killiany" or "destrieux"
+        A name takes the regions of fsaverage5 from what is installed (`region_names`). Otherwise
+        one file for all vertices, or one for each hemisphere, left first. FreeSurfer `.annot`,
         GIFTI labels, CIFTI or any image of whole numbers, or a table (`.tsv`, `.csv`, `.txt`)
         whose last column holds the region of each vertex.
     n_vertices : int
@@ -52,6 +55,8 @@ def read_atlas(
     files = (
         [Path(paths)] if isinstance(paths, (str, os.PathLike)) else [Path(path) for path in paths]
     )
+    if len(files) == 1 and str(files[0]) in ATLASES and not files[0].exists():
+        return _by_name(str(files[0]), n_vertices, space)
     _check_sides(files, space)
     parts: list[IntArray] = []
     for file in files:
@@ -77,6 +82,18 @@ def read_atlas(
             f"cohort's {n_vertices:,} vertices."
         )
     return whole
+
+
+def _by_name(name: str, n_vertices: int, space: Space | None) -> IntArray:
+    """Regions of an atlas that an installed package has."""
+    found = find_anatomy(space, name)
+    if found is None:
+        raise CohortError(f"there is no {ATLASES[name]} atlas here. {explain_missing(space, name)}")
+    if len(found.labels) != n_vertices:
+        raise CohortError(
+            f"the atlas covers {len(found.labels):,} vertices, but the cohort has {n_vertices:,}."
+        )
+    return found.labels
 
 
 def _check_sides(files: Sequence[Path], space: Space | None) -> None:

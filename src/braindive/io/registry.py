@@ -157,6 +157,8 @@ REGISTRY: dict[str, Saveable] = {
         "average_hemispheres",
         "smooth",
         "min_observed",
+        "reference",
+        "drop_zeros",
         "keep_",
         "means_",
         "spreads_",
@@ -206,12 +208,16 @@ Names that are not listed are the same in both.
 """
 
 
-_ADDED = {
-    "Parameters": ("vertex_covariance", "shares"),
-    "Training": ("design",),
-    "Population": ("effects",),
+_ADDED: dict[str, dict[str, Any]] = {
+    "Parameters": {"vertex_covariance": None, "shares": None},
+    "Training": {"design": None},
+    "Population": {"effects": None},
+    "Preprocessing": {"reference": "controls", "drop_zeros": False},
 }
-"""Fields that a format got after it was new; they are in files only where they hold something."""
+"""Fields that a format got after it was new, and what they are without being in a file.
+
+They are written only where they are something else.
+"""
 
 
 def take_apart(value: Any) -> tuple[str, dict[str, Any]] | None:
@@ -257,11 +263,17 @@ def take_apart(value: Any) -> tuple[str, dict[str, Any]] | None:
                 in_file: getattr(value, in_code)
                 for in_file, in_code in saved.names.items()
                 if (in_code in parts or not in_code.endswith("_"))
-                and not (in_code in _ADDED.get(name, ()) and getattr(value, in_code) is None)
+                and not _is_default(name, in_code, getattr(value, in_code))
             }
     if isinstance(value, Curves):
         _name_of(type(value))
     return None
+
+
+def _is_default(name: str, field: str, value: Any) -> bool:
+    """Whether a field is what it is where a file does not have it."""
+    added = _ADDED.get(name, {})
+    return field in added and type(value) is type(added[field]) and bool(value == added[field])
 
 
 def _name_of(curve: type[Curves]) -> str:
