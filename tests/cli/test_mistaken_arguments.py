@@ -95,10 +95,10 @@ def test_a_demo_into_a_folder_that_cannot_be_made_ends_at_once(tmp_path, monkeyp
     (tmp_path / "file").touch()
     with pytest.raises(bd.ParameterError, match="is a file"):
         run("demo", tmp_path / "file")
-    with pytest.raises(OSError, match="Not a directory"):
+    with pytest.raises(bd.ParameterError, match="Not a directory"):
         run("demo", tmp_path / "file" / "demo")
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
     if os.getuid() != 0:  # who may write everywhere
-        with pytest.raises(OSError, match="Permission denied"):
+        with pytest.raises(bd.ParameterError, match="Permission denied"):
             run("demo", closed / "demo")

@@ -128,7 +128,7 @@ def test_messages_name_it_and_defaults_leave_it_out(tmp_path, study, model):
     (tmp_path / "scan.xyz").write_bytes(b"nothing")
     with pytest.raises(UnreadableError, match=r"format is not known; give \.mgh.* or \.npy"):
         open_map(tmp_path / "scan.xyz")
-    with pytest.raises(bd.ParameterError, match="must be mgh, gifti, nifti, npy or table"):
+    with pytest.raises(bd.ParameterError, match="must be freesurfer, gifti, nifti, npy or table"):
         bd.write_cohort(study, tmp_path, "npz")
     without = bd.Cohort(np.ones((2, 3)), subjects=["a", "a"], times=[0, 1])
     with pytest.raises(bd.ParameterError, match="NPY holds surfaces; write regions as nifti"):
@@ -141,5 +141,5 @@ def test_without_its_line_it_is_not_known(tmp_path, study):
     np.save(tmp_path / "lh.npy", np.zeros((1, 30)))
     with pytest.raises(UnreadableError, match="the format is not known"):
         open_map(tmp_path / "lh.npy")
-    with pytest.raises(bd.ParameterError, match="must be mgh, gifti, nifti or table"):
+    with pytest.raises(bd.ParameterError, match="must be freesurfer, gifti, nifti or table"):
         bd.write_cohort(study, tmp_path, "npy")

@@ -22,6 +22,8 @@ from braindive.cli.inputs import open_cohort
 from braindive.cli.outputs import check_output_folder
 from braindive.cli.progress import count_progress
 from braindive.cli.settings import read_settings
+from braindive.cli.table_options import TableOptions, reads_table
+from braindive.io import written_tables
 from braindive.io.outputs import replace_file
 
 CohortArgument = Annotated[Path, typer.Argument(help="cohort.tsv or a packed cohort.")]
@@ -33,6 +35,7 @@ DaskOption = Annotated[str | None, typer.Option(help="Address of a Dask schedule
 JsonOption = Annotated[bool, typer.Option("--json", help="Output for machines.")]
 
 
+@reads_table
 def select(
     cohort: CohortArgument,
     to: FolderOption,
@@ -50,6 +53,8 @@ def select(
     jobs: JobsOption = -1,
     dask: DaskOption = None,
     json: JsonOption = False,
+    *,
+    table: TableOptions,
 ) -> None:
     """Choose the number of clusters by groups of vertices, likelihood and stability.
 
@@ -60,9 +65,9 @@ def select(
     numbers = parse_numbers(clusters)
     model = None if settings is None else model_of(settings)
     check_output_folder(to, [cohort])
-    data = open_cohort(cohort, space)
+    data = open_cohort(cohort, space, table=table)
     with _spread(dask), count_progress(messages) as progress:
-        table = bd.select_n_clusters(
+        results = bd.select_n_clusters(
             data,
             numbers,
             model=model,
@@ -72,19 +77,20 @@ def select(
             random_state=seed,
             progress=lambda done, total: progress("Fitting", done, total),
         )
-    recommended = bd.recommend_n_clusters(table)
-    write_table(table, to / "selection.tsv")
+    recommended = bd.recommend_n_clusters(results)
+    write_table(results, to / "selection.tsv")
     with replace_file(to / "recommendation.txt") as temporary:
         temporary.write_text(f"{recommended.n_clusters}\n{recommended.reason}\n")
-    draw(to / "selection.png", bd.plot_selection, table)
+    draw(to / "selection.png", bd.plot_selection, results)
     if json:
-        rows = table.reset_index().to_dict("records")
+        rows = results.reset_index().to_dict("records")
         print_json(recommended._asdict() | {"table": rows})
     else:
-        output.print(table.to_string(float_format="%.6g"), markup=False)
+        output.print(results.to_string(float_format="%.6g"), markup=False)
         output.print(recommended.reason, markup=False)
 
 
+@reads_table
 def compare(
     cohort: CohortArgument,
     to: FolderOption,
@@ -113,6 +119,8 @@ def compare(
     jobs: JobsOption = -1,
     dask: DaskOption = None,
     json: JsonOption = False,
+    *,
+    table: TableOptions,
 ) -> None:
     """Compare DIVE with simpler models on subjects that they have not seen.
 
@@ -123,7 +131,7 @@ def compare(
     from braindive.evaluation.summary import REFERENCE, comparison_table
 
     check_output_folder(to, [cohort])
-    data = open_cohort(cohort, space)
+    data = open_cohort(cohort, space, table=table)
     before = _preprocessing_of(settings, standardise)
     regions = None if not atlas else _regions_for(atlas, data, before)
     with _spread(dask), count_progress(messages) as progress:
@@ -243,8 +251,7 @@ def parse_numbers(text: str) -> list[int]:
 
 def write_table(table: pd.DataFrame, path: Path, index: bool = True) -> None:
     """Write a table, separated by tabs, and say so."""
-    with replace_file(path) as temporary:
-        table.to_csv(temporary, sep="\t", index=index)
+    written_tables.write_table(table, path, index=index, digits=written_tables.MORE_DIGITS)
     say(f"Wrote {path}")
 
 

@@ -22,6 +22,7 @@ from braindive.cli.outputs import (
 )
 from braindive.cli.settings import FitSettings, merge, read_settings, write_settings
 from braindive.cli.study import RegionsOption, SpaceOption
+from braindive.cli.table_options import TableOptions, reads_table
 from braindive.progress import Progress, fit_progress
 
 if TYPE_CHECKING:  # what `braindive --help` need not wait for
@@ -33,6 +34,7 @@ _PATIENCE = 5.0
 _VALUES, _MODEL, _RUN = "What is done to the values first", "The model", "How it is fitted"
 
 
+@reads_table
 def fit(
     context: typer.Context,
     cohort: Annotated[
@@ -188,6 +190,8 @@ def fit(
         ),
     ] = None,
     overwrite: OverwriteOption = False,
+    *,
+    table: TableOptions,  # as in the settings, which a file may give
 ) -> None:
     """Fit a model; the same command goes on after an interruption, to the same answer.
 
@@ -196,6 +200,8 @@ def fit(
     Example: braindive fit study.zarr --start fit.dive -o refined.dive
 
     Example: braindive fit study.zarr --atlas lh.annot --atlas rh.annot -o regions.dive
+
+    Example: braindive fit visits.xlsx --freesurfer $SUBJECTS_DIR --target fsaverage5 -o fit.dive
 
     Example: braindive fit visits.tsv --regions lh.thickness.tsv --regions rh.thickness.tsv -k 3
 
@@ -217,7 +223,7 @@ def fit(
         check_output_folder(maps, [chosen.cohort])
     with only_writer(real_file(path)):
         model = chosen.model().set_params(memory=memory)
-        opened = open_cohort(Path(chosen.cohort), chosen.space, chosen.regions)
+        opened = open_cohort(Path(chosen.cohort), chosen.space, chosen.regions, chosen.table())
         model.set_params(**chosen.given_clusters(opened))
         fingerprint = fit_fingerprint(opened, model.get_params(deep=False))
         # The model, and for each start where it stands, written anew beside what it replaces.

@@ -5,21 +5,32 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 import braindive as bd
 from braindive.cli.console import messages, readable_notes
 from braindive.cli.progress import count_progress
+from braindive.cli.table_options import TableOptions
 from braindive.io.paths import suggest_path
+from braindive.io.study_columns import read_visits
 
 
 def open_cohort(
-    path: Path, space: str | bd.Space | None = None, regions: Sequence[Path | str] = ()
+    path: Path,
+    space: str | bd.Space | None = None,
+    regions: Sequence[Path | str] = (),
+    table: TableOptions | None = None,
 ) -> bd.Cohort:
     """Open a packed cohort, or read the scans of a table, or regions that lie beside it."""
+    options = table or TableOptions()
     if path.is_dir():
-        if regions:
+        given = [*(["--regions"] if regions else []), *options.given()]
+        if given:
             raise bd.ParameterError(
-                f"--regions belongs to a table of visits; {path} is packed, and holds its values."
+                f"{' and '.join(given)} belongs to a table of visits; {path} is packed, and holds "
+                "its values."
             )
         return bd.open_packed(path)
     if not path.exists():
@@ -31,8 +42,21 @@ def open_cohort(
             f"{path} is a fitted model, not a cohort; give a cohort.tsv or a packed cohort."
         )
     with readable_notes(), count_progress(messages) as progress:
-        table = bd.read_region_tables(regions, path) if regions else path
-        return bd.read_cohort(table, space=space, progress=progress)
+        arguments = options.arguments()
+        visits = join_regions(regions, path, arguments)
+        return bd.read_cohort(visits, space=space, progress=progress, **arguments)
+
+
+def join_regions(
+    regions: Sequence[Path | str] | None, path: Path, arguments: dict[str, Any]
+) -> Path | pd.DataFrame:
+    """Return the table of visits, with the regions beside it, if there are any."""
+    if not regions:
+        return path
+    if arguments["freesurfer"] is not None:
+        raise bd.ParameterError("--regions are tables, and --freesurfer maps; give one of the two.")
+    visits, _ = read_visits(path, arguments.pop("id"))
+    return bd.read_region_tables(regions, visits)
 
 
 def load_fitted(path: Path, cohort: Path | None = None, command: str = "") -> bd.DIVE:
@@ -62,7 +86,8 @@ def is_model(path: Path) -> bool:
     return path.suffix == ".dive" or zipfile.is_zipfile(path)
 
 
-def open_cohort_for(model: bd.DIVE, path: Path) -> bd.Cohort:
+def open_cohort_for(model: bd.DIVE, path: Path, table: TableOptions | None = None) -> bd.Cohort:
     """Open a cohort in the space on which the model was fitted."""
     prepared = model.preprocessing_
-    return open_cohort(path, model.space_ if prepared is None else prepared.space_in_)
+    space = model.space_ if prepared is None else prepared.space_in_
+    return open_cohort(path, space, table=table)

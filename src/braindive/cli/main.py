@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
@@ -18,10 +19,32 @@ from braindive.cli.study import check, pack, simulate
 from braindive.cli.using import maps, predict, stage
 
 app = typer.Typer(
-    help="Model disease progression on the brain itself.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"braindive {bd.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Show the version and exit.",
+            callback=_show_version,
+            is_eager=True,
+        ),
+    ] = False,
+) -> None:
+    """Model disease progression on the brain itself."""
+
+
 for command in (
     demo,
     simulate,

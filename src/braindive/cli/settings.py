@@ -13,10 +13,12 @@ import numpy as np
 
 import braindive as bd
 from braindive.cli.inputs import is_model
+from braindive.cli.table_options import TableOptions
 from braindive.io.atlas_names import ATLASES
 from braindive.io.outputs import replace_file
 
 _PATHS = ("cohort", "output")
+_PATHS_IF_GIVEN = ("root", "freesurfer")
 _LISTS_OF_PATHS = ("start", "atlas", "regions")
 
 
@@ -62,6 +64,22 @@ class FitSettings:
     regions: tuple[str, ...] = ()
     reference: str = "controls"
     drop_zeros: bool = False
+    id: str | None = None
+    time: str | None = None
+    values: str | None = None
+    controls: str | None = None
+    root: str | None = None
+    skip_bad: bool = False
+    freesurfer: str | None = None
+    measure: str = "thickness"
+    fwhm: int = 0
+    target: str = "fsaverage"
+
+    def table(self) -> TableOptions:
+        """Return how the table is read."""
+        return TableOptions(
+            **{each.name: getattr(self, each.name) for each in fields(TableOptions)}
+        )
 
     def model(self) -> bd.DIVE:
         """Return the model to fit, but for the clusters that `given_clusters` reads."""
@@ -133,8 +151,9 @@ class FitSettings:
 def write_settings(settings: FitSettings, path: Path) -> None:
     """Write settings; paths are kept relative to the file, so that a folder can move."""
     content = asdict(settings)
-    for name in _PATHS:
-        content[name] = os.path.relpath(content[name], path.parent)
+    for name in (*_PATHS, *_PATHS_IF_GIVEN):
+        if content[name] is not None:
+            content[name] = os.path.relpath(content[name], path.parent)
     for name in _LISTS_OF_PATHS:
         content[name] = [
             each if each in ATLASES else os.path.relpath(each, path.parent)
@@ -161,6 +180,9 @@ def read_settings(path: Path) -> FitSettings:
             if name not in content:
                 raise ValueError(f"it does not say {name}")
             content[name] = os.path.normpath(path.parent / content[name])
+        for name in _PATHS_IF_GIVEN:
+            if content.get(name) is not None:
+                content[name] = os.path.normpath(path.parent / content[name])
         for name in _LISTS_OF_PATHS:
             paths = content.get(name, [])
             if not isinstance(paths, list):

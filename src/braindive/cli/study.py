@@ -11,10 +11,10 @@ import typer
 
 import braindive as bd
 from braindive.cli.console import messages, output, print_json, readable_notes, say
-from braindive.cli.inputs import open_cohort
+from braindive.cli.inputs import join_regions, open_cohort
 from braindive.cli.outputs import OverwriteOption, check_output_folder
 from braindive.cli.progress import count_progress
-from braindive.io.freesurfer import template_space
+from braindive.cli.table_options import TableOptions, reads_table
 from braindive.io.outputs import replace_file
 
 SpaceOption = Annotated[
@@ -39,8 +39,8 @@ def simulate(
     subjects: Annotated[int, typer.Option(min=1, help="Number of people.")] = 50,
     visits: Annotated[int, typer.Option(min=1, help="Yearly visits of each.")] = 3,
     format: Annotated[  # noqa: A002
-        str, typer.Option(help="mgh, gifti, nifti or table.")
-    ] = "mgh",
+        str, typer.Option(help="freesurfer, gifti, nifti or table.")
+    ] = "freesurfer",
     vertices: Annotated[int, typer.Option(min=1, help="Vertices where there is no space.")] = 1000,
     control_share: Annotated[float, typer.Option(help="Share of healthy controls.")] = 0.3,
     mislabelled: Annotated[
@@ -108,19 +108,26 @@ def simulate(
     say(f"Wrote {table}: {simulation.cohort}")
 
 
+@reads_table
 def check(
     cohort: Annotated[Path, typer.Argument(help="cohort.tsv or a packed cohort.")],
     space: SpaceOption = None,
     regions: RegionsOption = None,
     json: Annotated[bool, typer.Option("--json", help="Output for machines.")] = False,
+    *,
+    table: TableOptions,
 ) -> None:
     """Look a cohort over before anyone waits for a fit.
 
     Example: braindive check study/cohort.tsv --space fsaverage5
 
+    Example: braindive check study.xlsx --id "Subject code" --time "Date of scan" --skip-bad
+
+    Example: braindive check visits.tsv --freesurfer $SUBJECTS_DIR --target fsaverage5
+
     Example: braindive check visits.tsv --regions lh.thickness.tsv --regions rh.thickness.tsv
     """
-    opened = open_cohort(cohort, space, regions or ())
+    opened = open_cohort(cohort, space, regions or (), table)
     findings = bd.inspect_cohort(opened)
     if json:
         print_json({"cohort": repr(opened), "findings": [asdict(each) for each in findings]})
@@ -135,20 +142,15 @@ def check(
         output.print("Nothing odd was found.")
 
 
+@reads_table
 def pack(
-    table: Annotated[Path, typer.Argument(help="Table with one row per scan.")],
+    cohort: Annotated[Path, typer.Argument(help="Table with one row per scan.", metavar="TABLE")],
     to: Annotated[Path, typer.Option("--output", "-o", help="Packed cohort to write.")],
     space: SpaceOption = None,
     regions: RegionsOption = None,
-    freesurfer: Annotated[
-        Path | None, typer.Option(help="FreeSurfer's SUBJECTS_DIR, whose maps the table lists.")
-    ] = None,
-    measure: Annotated[str, typer.Option(help="With --freesurfer: the measure.")] = "thickness",
-    fwhm: Annotated[int, typer.Option(help="With --freesurfer: smoothing in mm.")] = 0,
-    target: Annotated[
-        str, typer.Option(help="With --freesurfer: subject on whose surface the maps are.")
-    ] = "fsaverage",
     jobs: Annotated[int | None, typer.Option(help="Processes; all cores by default.")] = None,
+    *,
+    table: TableOptions,
 ) -> None:
     """Read every scan once and write one packed cohort; interrupted, it goes on where it was.
 
@@ -158,19 +160,8 @@ def pack(
 
     Example: braindive pack visits.tsv --regions lh.tsv --regions rh.tsv -o study.zarr
     """
-    if regions and freesurfer:
-        raise bd.ParameterError("--regions are tables, and --freesurfer maps; give one of the two.")
     with readable_notes(), count_progress(messages) as progress:
-        if freesurfer is None:
-            visits = bd.read_region_tables(regions, table) if regions else table
-            bd.pack_cohort(visits, to, space=space, n_jobs=jobs, progress=progress)
-        else:
-            bd.pack_cohort(
-                bd.read_freesurfer_table(freesurfer, table, measure, fwhm, target),
-                to,
-                space=space or template_space(freesurfer, target),
-                root=freesurfer,
-                n_jobs=jobs,
-                progress=progress,
-            )
+        arguments = table.arguments()
+        visits = join_regions(regions, cohort, arguments)
+        bd.pack_cohort(visits, to, space=space, n_jobs=jobs, progress=progress, **arguments)
     say(f"Wrote {to}: {bd.open_packed(to)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import pandas as pd
 import typer
 
 import braindive as bd
@@ -17,13 +18,15 @@ from braindive.cli.outputs import (
     check_output_folder,
 )
 from braindive.cli.progress import count_progress
+from braindive.cli.table_options import TableOptions, reads_table
 from braindive.io.outputs import check_room
-from braindive.io.written_tables import DIGITS, check_table_name, write_table
+from braindive.io.written_tables import check_table_name, rounded, write_table
 
 ModelArgument = Annotated[Path, typer.Argument(help="Fitted model, such as fit.dive.")]
 CohortArgument = Annotated[Path, typer.Argument(help="cohort.tsv or a packed cohort.")]
 
 
+@reads_table
 def stage(
     model: ModelArgument,
     cohort: CohortArgument,
@@ -35,6 +38,8 @@ def stage(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Output for machines.")] = False,
     overwrite: OverwriteOption = False,
+    *,
+    table: TableOptions,
 ) -> None:
     """Place people on the disease's course, whether the model has seen them or not.
 
@@ -46,16 +51,18 @@ def stage(
         check_output_file(to, [model, cohort], overwrite)
         check_table_name(to)
     fitted = load_fitted(model, cohort, "stage")
-    stages = fitted.stage(open_cohort_for(fitted, cohort)).rename_axis("participant_id")
+    opened = open_cohort_for(fitted, cohort, table)
+    stages = with_diagnosis(fitted.stage(opened), opened).rename_axis("participant_id")
     if to is not None:
         write_table(stages, to)
         say(f"Wrote {to}: {len(stages)} subjects")
     if json:
         print_json(stages.reset_index().to_dict("records"))
     elif to is None:
-        typer.echo(stages.to_csv(sep="\t", float_format=f"%.{DIGITS}g"), nl=False)
+        typer.echo(rounded(stages).to_csv(sep="\t"), nl=False)
 
 
+@reads_table
 def predict(
     model: ModelArgument,
     cohort: CohortArgument,
@@ -67,17 +74,20 @@ def predict(
         ),
     ] = None,
     format: Annotated[  # noqa: A002
-        str | None, typer.Option(help="mgh, gifti, nifti or table; by default that of the space.")
+        str | None,
+        typer.Option(help="freesurfer, gifti, nifti or table; by default that of the space."),
     ] = None,
     overwrite: OverwriteOption = False,
+    *,
+    table: TableOptions,
 ) -> None:
     """Write the maps that the model expects of each visit.
 
     Example: braindive predict fit.dive new/cohort.tsv --history 2 -o predicted/
     """
-    check_output_folder(to, [model, cohort], ["cohort.tsv"], overwrite)
     fitted = load_fitted(model, cohort, "predict")
-    everything = open_cohort_for(fitted, cohort)
+    check_output_folder(to, [model, cohort], ["cohort.tsv"], overwrite)
+    everything = open_cohort_for(fitted, cohort, table)
     if history is None:
         asked, expected = everything, fitted.predict(everything)
     else:
@@ -92,11 +102,11 @@ def predict(
         table=asked.table,
     )
     kind = "regions" if fitted.space_ is None else fitted.space_.kind
-    chosen = format or {"surface": "mgh", "volume": "nifti", "regions": "table"}[kind]
+    chosen = format or {"surface": "freesurfer", "volume": "nifti", "regions": "table"}[kind]
     check_room(to, 2 * maps.n_visits * maps.n_vertices * 4)
     with count_progress(messages) as progress:
-        table = bd.write_cohort(maps, to, chosen, progress=progress)
-    say(f"Wrote {table}: {maps}")
+        written = bd.write_cohort(maps, to, chosen, progress=progress)
+    say(f"Wrote {written}: {maps}")
 
 
 def maps(
@@ -105,8 +115,14 @@ def maps(
     scores: Annotated[
         str | None, typer.Option(help="Scores of the expected maps, such as -1,0,1.")
     ] = None,
-    formats: Annotated[
-        str | None, typer.Option(help="Of gifti, freesurfer, cifti, nifti, table; with commas.")
+    format: Annotated[  # noqa: A002
+        str | None,
+        typer.Option(
+            "--format",
+            "--formats",
+            help="freesurfer, gifti, cifti, nifti or table, several with commas; by default those "
+            "of the space.",
+        ),
     ] = None,
 ) -> None:
     """Write clusters, probabilities and expected values as maps that viewers open.
@@ -119,6 +135,15 @@ def maps(
         chosen = None if scores is None else [float(score) for score in scores.split(",")]
     except ValueError:
         raise bd.ParameterError(f"--scores must be numbers with commas; got {scores!r}.") from None
-    kinds = None if formats is None else [name.strip() for name in formats.split(",")]
+    kinds = None if format is None else [name.strip() for name in format.split(",")]
     paths = bd.write_maps(fitted, to, scores=chosen, formats=kinds)
     say(f"Wrote {len(paths)} files into {to}")
+
+
+def with_diagnosis(stages: pd.DataFrame, cohort: bd.Cohort) -> pd.DataFrame:
+    """Return stages with the diagnosis of each person at the first visit, where it is known."""
+    if "diagnosis" not in cohort.table:
+        return stages
+    first = cohort.visit_numbers == 0
+    told = dict(zip(cohort.subjects[first], cohort.table["diagnosis"][first], strict=True))
+    return stages.assign(diagnosis=[told[subject] for subject in stages.index])

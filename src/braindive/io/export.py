@@ -13,7 +13,7 @@ from braindive.cohort import Cohort
 from braindive.errors import ParameterError
 from braindive.io.formats.base import Writer
 from braindive.io.formats.contents import ScalarMaps, divide
-from braindive.io.formats.registry import FORMATS
+from braindive.io.formats.registry import FORMATS, find_writer, user_names
 from braindive.io.formats.table import TABLE
 from braindive.io.outputs import fill_folder
 from braindive.io.paths import PathLike
@@ -38,9 +38,9 @@ def write_cohort(
         What to write. Values are written as float32.
     folder : path
         Where to; made if it is not there.
-    format : {"mgh", "gifti", "nifti", "table"}
-        Maps as FreeSurfer, GIFTI or NIfTI files, or as columns of the table. On a surface there
-        is one file for each hemisphere.
+    format : {"freesurfer", "gifti", "nifti", "table"}
+        Maps as FreeSurfer (``.mgh``; "mgh" is the same), GIFTI or NIfTI files, or as columns of
+        the table. On a surface there is one file for each hemisphere.
     progress : callable, optional
         Called with "write", scans written so far and their number.
 
@@ -89,18 +89,20 @@ def _check_format(name: str, cohort: Cohort) -> Writer | None:
     writers = {n: writer for n, writer in writers.items() if writer.scans}
     if name == TABLE.name:
         return None
-    if name not in writers:
-        raise ParameterError(f"format must be {', '.join(writers)} or {TABLE.name}; got {name!r}.")
+    known = find_writer(name, writers)
+    if known is None:
+        names = ", ".join(user_names(writers))
+        raise ParameterError(f"format must be {names} or {TABLE.name}; got {name!r}.")
     kind = "regions" if cohort.space is None else cohort.space.kind
-    if kind not in writers[name].scans:
-        held = writers[name].scans[0].removesuffix("s") + "s"
+    if kind not in writers[known].scans:
+        held = writers[known].scans[0].removesuffix("s") + "s"
         what = kind if kind == "regions" else f"a {kind}"
         able = [n for n, writer in writers.items() if kind in writer.scans]
         raise ParameterError(
-            f"{name.upper()} holds {held}; write {what} as {', '.join(reversed(able))} or "
+            f"{name.upper()} holds {held}; write {what} as {', '.join(user_names(able[::-1]))} or "
             f"{TABLE.name}."
         )
-    return writers[name]
+    return writers[known]
 
 
 def _study_table(cohort: Cohort) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from braindive.dive.curves import Curves
 from braindive.errors import NotFittedError, ParameterError
 from braindive.io.formats.base import Writer
 from braindive.io.formats.contents import LabelMap, ScalarMaps, divide
-from braindive.io.formats.registry import FORMATS
+from braindive.io.formats.registry import FORMATS, find_writer
 from braindive.io.outputs import fill_folder
 from braindive.io.paths import PathLike
 from braindive.palette import channels_of, cluster_colours
@@ -84,6 +84,7 @@ def write_maps(
     formats : sequence of {"gifti", "freesurfer", "cifti", "nifti", "table"}, optional
         By default those of the space. A surface gets GIFTI and FreeSurfer files (and CIFTI where
         its meshes are fsLR), a volume NIfTI, and regions or vertices without a space a table.
+        "mgh" is the same as "freesurfer".
 
     Returns
     -------
@@ -130,8 +131,9 @@ def _check_formats(
 ) -> list[str]:
     if formats is None:
         return [name for name, writer in writers.items() if writer.is_default(space)]
-    chosen = [formats] if isinstance(formats, str) else list(formats)
-    wrong = [name for name in chosen if name not in writers]
+    asked = [formats] if isinstance(formats, str) else list(formats)
+    chosen = [known for name in asked if (known := find_writer(name, writers)) is not None]
+    wrong = [name for name in asked if find_writer(name, writers) is None]
     if wrong:
         where = "a cohort without a space" if space is None else f"a {space.kind}"
         raise ParameterError(

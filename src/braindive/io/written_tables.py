@@ -5,14 +5,16 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from braindive.errors import ParameterError
 from braindive.io.outputs import replace_file
 
-# Digits of numbers in tables for people: more than any standard error is worth. A choice.
-DIGITS = 5
+# Numbers in tables for people have so many significant digits, and large ones so many decimals:
+# more than any standard error is worth, and enough to tell likelihoods apart. A choice.
+_DIGITS, _DECIMALS = 5, 3
+# Tables for further computing have those that a float32 has.
+MORE_DIGITS = 7
 _SEPARATORS = {".tsv": "\t", ".txt": "\t", ".csv": ","}
 
 
@@ -37,10 +39,12 @@ def check_table_name(path: Path) -> Path:
     return path
 
 
-def write_table(table: pd.DataFrame, path: Path, *, index: bool = True) -> None:
+def write_table(
+    table: pd.DataFrame, path: Path, *, index: bool = True, digits: int = _DIGITS
+) -> None:
     """Write a table with tabs (.tsv, .txt), commas (.csv) or as an Excel sheet (.xlsx).
 
-    Numbers have five significant digits. The file appears only when it is complete.
+    Numbers from 100 on have three decimals. The file appears only when it is complete.
 
     Parameters
     ----------
@@ -50,20 +54,31 @@ def write_table(table: pd.DataFrame, path: Path, *, index: bool = True) -> None:
         Where to; the ending decides.
     index : bool
         Whether the index is the first column.
+    digits : int
+        Significant digits.
     """
     ending = check_table_name(path).suffix.lower()
     with replace_file(path) as temporary:
         if ending == ".xlsx":
-            rounded = table.apply(lambda column: _rounded(column))
             with pd.ExcelWriter(temporary, engine="openpyxl") as writer:
-                rounded.to_excel(writer, index=index)
+                rounded(table, digits).to_excel(writer, index=index)
         else:
-            separator = _SEPARATORS[ending]
-            table.to_csv(temporary, sep=separator, index=index, float_format=f"%.{DIGITS}g")
+            rounded(table, digits).to_csv(temporary, sep=_SEPARATORS[ending], index=index)
 
 
-def _rounded(column: pd.Series) -> pd.Series:
-    if column.dtype.kind != "f":
-        return column
-    numbers = [float(f"{number:.{DIGITS}g}") for number in column]
-    return pd.Series(np.array(numbers), index=column.index, name=column.name)
+def rounded(table: pd.DataFrame, digits: int = _DIGITS) -> pd.DataFrame:
+    """Return a table whose numbers are as short as people want them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from braindive.io.written_tables import rounded
+    >>> rounded(pd.DataFrame({"p": [0.000123456789], "bic": [123456.789123]})).iloc[0].tolist()
+    [0.00012346, 123456.789]
+    """
+
+    def short(number: float) -> float:
+        return round(number, _DECIMALS) if abs(number) >= 100 else float(f"{number:.{digits}g}")
+
+    floats = [name for name in table.columns if table[name].dtype.kind == "f"]
+    return table.assign(**{str(name): table[name].map(short) for name in floats})

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from braindive.arrays import Array
-from braindive.io.formats.base import Format
+from braindive.io.formats.base import Format, Writer
 from braindive.io.formats.cifti import CIFTI
 from braindive.io.formats.contents import UNREADABLE, MapFile, NamedVertices, UnreadableError
 from braindive.io.formats.freesurfer import FREESURFER, GEOMETRY, LABEL, MGH, MORPH
@@ -34,6 +34,30 @@ FORMATS: dict[str, Format] = {
         MORPH,
     )
 }
+
+# Users know one name for what FreeSurfer reads: its images of scans (mgh), and its images and
+# annotations of a model's maps (freesurfer). Either name is understood wherever one of them is.
+_ONE_NAME = {"mgh": "freesurfer", "freesurfer": "mgh"}
+
+
+def find_writer(name: str, writers: Mapping[str, Writer]) -> str | None:
+    """Name by which a format is known among some writers, or None.
+
+    Parameters
+    ----------
+    name : str
+        What the user calls it, in any case.
+    writers : mapping of str to Writer
+        Those that can be chosen.
+    """
+    lowered = name.strip().lower()
+    return next((n for n in (name, lowered, _ONE_NAME.get(lowered)) if n in writers), None)
+
+
+def user_names(writers: Iterable[str]) -> list[str]:
+    """Names of formats as users are told them."""
+    return ["freesurfer" if name == "mgh" else name for name in writers]
+
 
 Ability = Literal[
     "header",
