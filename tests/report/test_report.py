@@ -246,6 +246,29 @@ def test_a_fit_without_warnings_shows_none(make_model):
     assert 'class="warning"' not in bd.build_report(make_model(None)).html
 
 
+def test_many_warnings_leave_the_first_screen_to_the_answers(make_model):
+    model = make_model(None)
+    model.warnings_ = [f"warning number {i}." for i in range(7)]
+    page = bd.build_report(model).html
+    header, _, rest = page.partition("</header>")
+    assert header.count("Warning number") == 2
+    assert "5 more warnings" in header
+    assert rest.count("<li>Warning number") == 7
+
+
+def test_a_flat_mesh_faces_the_views_from_the_sides():
+    across, up = (axis.ravel() for axis in np.meshgrid(np.arange(5.0), np.arange(4.0)))
+    corners = [[a, a + 1, a + 5] for a in range(14) if a % 5 != 4]
+    flat = Hemisphere("left", np.column_stack([across, up, 0 * up]), np.array(corners))
+    content = draw_surface(bd.Surface("sheet", (flat,))).content
+    assert content["flat"]  # and so has no front and back, no above and below
+    assert not draw_surface(bd.load_space("fsaverage5-left")).content["flat"]
+    shape = content["shapes"]["Surface"]
+    points = np.frombuffer(base64.b64decode(shape["points"]), "<i2").reshape(-1, 3).astype(int)
+    assert np.ptp(points, axis=0)[0] == 0
+    assert (np.ptp(points, axis=0)[1:] > 10_000).all()
+
+
 def test_full_resolution_is_drawn_on_the_first_vertices_of_its_family():
     coarse = bd.load_space("fsaverage5-left").hemispheres[0]
     more = np.random.default_rng(0).normal(size=(40_962 - 10_242, 3))

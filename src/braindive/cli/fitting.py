@@ -209,8 +209,8 @@ def fit(
 
     Example: braindive fit --settings fit.dive.json -o again.dive
 
-    The model file holds people's ids and the whole table of the cohort, their stages, and the mean
-    of each scan in each cluster; it holds no map of a single person.
+    The model file holds people's ids and the whole table of the cohort, their
+    stages, and the mean of each scan in each cluster; no map of a person.
     """
     from braindive.checks import check_memory
     from braindive.io.models import fit_fingerprint, write_checkpoint

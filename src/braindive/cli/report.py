@@ -42,9 +42,9 @@ def report(
 
     Example: braindive report fit.dive -o report.html
 
-    The page holds the id (or with --anonymous a number), scores, speed and diagnosis of each
-    person, and the columns that --columns names; nothing else of the table. Share it as you would
-    share a table of that.
+    The page holds the id (or with --anonymous a number), scores, speed and
+    diagnosis of each person, and the columns that --columns names; nothing
+    else of the table. Share it as you would share a table of that.
     """
     if to != STANDARD_OUTPUT:
         check_output_file(to, [model, cohort], overwrite)

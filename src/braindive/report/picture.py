@@ -71,8 +71,10 @@ def draw_surface(space: Surface) -> PagePicture:
             shapes = {word: points for word, (points, _) in meshes.items()}
             faces = meshes["Folded"][1]
         else:
-            kept, faces = thin_mesh(part.coordinates, part.faces, MOST_VERTICES)
-            shapes = {"Surface": part.coordinates[kept]}
+            # A flat mesh is put up so that the views from the sides look onto it.
+            points = display_mesh(part, space.name).coordinates
+            kept, faces = thin_mesh(points, part.faces, MOST_VERTICES)
+            shapes = {"Surface": points[kept]}
         if len(kept) < part.n_mesh:
             notes.append(
                 f"The {part.side} hemisphere has {part.n_mesh:,} vertices; {len(kept):,} of them "
@@ -91,6 +93,8 @@ def draw_surface(space: Surface) -> PagePicture:
         )
     content = {
         "parts": parts,
+        # A sheet has no front and back, no above and below, and one side to look at.
+        "flat": all(np.ptp(points[:, 0]) == 0 for _, shapes in drawn for points in shapes.values()),
         "shapes": {
             name: _encode_shape([(side, shapes[name]) for side, shapes in drawn])
             for name in drawn[0][1]

@@ -17,6 +17,7 @@ function viewsOf(sides) {
   const medial = (side) => ({
     title: `${side === "left" ? "Left" : "Right"} medial`, sides: [side], stand: standpoints[side === "left" ? "right" : "left"],
   });
+  if (report.picture.flat) return { all: sides.map((side) => ({ ...lateral(side), title: capital(side) })) };
   const all = (title, stand) => [{ title, sides, stand }];
   return {
     all: [...sides.map(lateral), ...sides.map(medial)],
@@ -156,7 +157,7 @@ function makeSurface(onPick, onFrame, onFailure) {
   function marksOf() {
     return panels.flatMap((panel) => {
       const found = [{ text: panel.title, left: panel.left + 10, top: panel.top + 6, kind: "title" }];
-      for (const [name, direction] of Object.entries(directions)) {
+      for (const [name, direction] of report.picture.flat ? [] : Object.entries(directions)) {
         const [right, up] = [dot(direction, panel.stand.across), dot(direction, panel.stand.upwards)];
         const [x, y] = [panel.left + panel.width / 2, panel.top + panel.height / 2];
         if (Math.abs(right) > 0.8) {
