@@ -57,9 +57,9 @@ def simulate(
     layout: Annotated[
         str,
         typer.Option(
-            help="maps for a table and a file for each scan; regions for FreeSurfer's tables of "
-            "regions; adni for ADNIMERGE.csv and FreeSurfer's folders. The last two are on "
-            "fsaverage5."
+            help="maps for a table and a file for each scan; or on fsaverage5: freesurfer for a "
+            "subjects folder, regions for FreeSurfer's tables of regions, adni for ADNIMERGE.csv "
+            "and a subjects folder."
         ),
     ] = "maps",
 ) -> None:
@@ -67,7 +67,12 @@ def simulate(
 
     Example: braindive simulate study/ --space fsaverage5 --subjects 50 --visits 3 --seed 1
     """
-    from braindive.simulation.layouts import LAYOUTS, write_adni, write_region_tables
+    from braindive.simulation.layouts import (
+        LAYOUTS,
+        write_adni,
+        write_region_tables,
+        write_subjects,
+    )
 
     if layout not in LAYOUTS:
         raise bd.ParameterError(f"--layout is {', '.join(LAYOUTS)}; got {layout!r}.")
@@ -90,6 +95,8 @@ def simulate(
     )
     if layout == "regions":
         table = write_region_tables(simulation.cohort, folder)[0]
+    elif layout == "freesurfer":
+        table = write_subjects(simulation.cohort, folder)[0]
     elif layout == "adni":
         table = write_adni(simulation.cohort, folder, seed)[0]
     else:

@@ -17,7 +17,12 @@ from braindive.io.outputs import fill_folder
 from braindive.space import Side, Surface
 
 # Each with the table that names the rest.
-LAYOUTS = {"maps": "cohort.tsv", "regions": "visits.tsv", "adni": "ADNIMERGE.csv"}
+LAYOUTS = {
+    "maps": "cohort.tsv",
+    "freesurfer": "visits.tsv",
+    "regions": "visits.tsv",
+    "adni": "ADNIMERGE.csv",
+}
 _PREFIXES: dict[Side, str] = {"left": "lh", "right": "rh"}
 # From values in units of the controls' spread to millimetres: cortex is about 2.5 mm thick, and
 # healthy people differ by about 0.2 mm.
@@ -47,12 +52,9 @@ def write_region_tables(cohort: Cohort, folder: Path) -> list[Path]:
     if anatomy is None:
         raise ParameterError("regions need an atlas; get it with: pip install 'braindive[anatomy]'")
     thickness = _thickness(cohort)
-    table = cohort.table
-    visit = table.groupby("participant_id").cumcount() + 1
-    visits = table.assign(session_id=[f"v{number}" for number in visit])
-    names = [f"{who}_v{number}" for who, number in zip(table["participant_id"], visit, strict=True)]
+    visits, names = _visits(cohort)
     written = {"visits.tsv": visits}
-    head = 1.5e6 + 1e5 * np.asarray(pd.factorize(table["participant_id"])[0] % 7 - 3)
+    head = 1.5e6 + 1e5 * np.asarray(pd.factorize(visits["participant_id"])[0] % 7 - 3)
     for side, prefix in _PREFIXES.items():
         columns: dict[str, object] = {f"{prefix}.aparc.thickness": names}
         for key, words in DESIKAN_KILLIANY.items():
@@ -66,6 +68,32 @@ def write_region_tables(cohort: Cohort, folder: Path) -> list[Path]:
         for name, frame in written.items():
             frame.to_csv(temporary / name, sep="\t", index=False)
     return [folder / name for name in written]
+
+
+def write_subjects(cohort: Cohort, folder: Path) -> list[Path]:
+    """Write a study as FreeSurfer's longitudinal stream leaves it, with a table of visits.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        On fsaverage5, both hemispheres.
+    folder : Path
+        Gets ``visits.tsv`` and ``subjects``, whose maps are 0 on the medial wall.
+
+    Returns
+    -------
+    list of Path
+        The table and the folder.
+    """
+    space = _both_hemispheres(cohort)
+    thickness = _without_wall(_thickness(cohort), space)
+    visits, names = _visits(cohort)
+    with fill_folder(folder, "study", last="visits.tsv") as temporary:
+        for row, (name, who) in enumerate(zip(names, visits["participant_id"], strict=True)):
+            surf = temporary / "subjects" / f"{name}.long.{who}" / "surf"
+            _write_maps(space.split(thickness[row]), surf)
+        visits.to_csv(temporary / "visits.tsv", sep="\t", index=False)
+    return [folder / "visits.tsv", folder / "subjects"]
 
 
 def write_adni(cohort: Cohort, folder: Path, seed: int = 0) -> list[Path]:
@@ -90,10 +118,7 @@ def write_adni(cohort: Cohort, folder: Path, seed: int = 0) -> list[Path]:
     """
     space = _both_hemispheres(cohort)
     random = np.random.default_rng(seed)
-    anatomy = find_anatomy(space)
-    thickness = _thickness(cohort)
-    if anatomy is not None:
-        thickness[:, anatomy.labels < 0] = 0.0
+    thickness = _without_wall(_thickness(cohort), space)
     with fill_folder(folder, "study", last="ADNIMERGE.csv") as temporary:
         _write_people(cohort, space, thickness, temporary, random)
     return [folder / "ADNIMERGE.csv", folder / "subjects"]
@@ -158,6 +183,21 @@ def _both_hemispheres(cohort: Cohort) -> Surface:
     if not isinstance(space, Surface) or space.name != "fsaverage5":
         raise ParameterError("this layout is of maps on fsaverage5; simulate them there.")
     return space
+
+
+def _visits(cohort: Cohort) -> tuple[pd.DataFrame, list[str]]:
+    """Table of the visits, and what FreeSurfer calls them."""
+    table = cohort.table
+    sessions = [f"v{number}" for number in table.groupby("participant_id").cumcount() + 1]
+    people = table["participant_id"]
+    names = [f"{who}_{session}" for who, session in zip(people, sessions, strict=True)]
+    return table.assign(session_id=sessions), names
+
+
+def _without_wall(thickness: Array, space: Surface) -> Array:
+    """Zeros where there is no cortex, as far as an installed atlas tells."""
+    anatomy = find_anatomy(space)
+    return thickness if anatomy is None else np.where(anatomy.labels < 0, 0.0, thickness)
 
 
 def _thickness(cohort: Cohort) -> Array:
