@@ -135,6 +135,11 @@ def test_raw_values_are_told_from_z_scores(parts):
     assert not any("not standardised" in finding.what for finding in inspect(parts))
 
 
+def test_regions_need_no_neighbours(parts):
+    names = [f"r{i}" for i in range(parts["values"].shape[1])]
+    assert not warnings_of(inspect(parts, space=bd.Regions("r", names)))
+
+
 def test_missing_controls_and_neighbours_are_notes(parts):
     findings = inspect(parts, controls=None, space=None)
     assert warnings_of(findings) == []

@@ -104,7 +104,8 @@ def fit(
     atlas: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Keep these regions as the clusters; twice for two hemispheres, left first.",
+            help="Keep these regions as the clusters: desikan-killiany, destrieux, or files, two "
+            "for two hemispheres, left first.",
             metavar="FILE",
             rich_help_panel=_MODEL,
         ),

@@ -14,7 +14,7 @@ from braindive.cohort.checks import some
 from braindive.cohort.cohort import check_cohort
 from braindive.cohort.flat_scans import describe_flat_scans, find_flat_scans
 from braindive.cohort.summary import Summary
-from braindive.space import Surface, Volume
+from braindive.space import Regions, Surface, Volume
 from braindive.space.fsaverage import N_FSAVERAGE5
 from braindive.values.chunks import Chunks
 
@@ -322,7 +322,7 @@ def _space(cohort: Cohort) -> Iterator[Finding]:
             "",
             f"Neighbours inform each other where there is a space. {_space_advice(cohort)}",
         )
-    elif cohort.graph.nnz == 0:
+    elif cohort.graph.nnz == 0 and not isinstance(cohort.space, Regions):
         yield Finding("warning", "No two vertices are neighbours.", "", "Is it the right space?")
 
 
