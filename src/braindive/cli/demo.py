@@ -90,7 +90,7 @@ def demo(
     clusters = pd.DataFrame({"true_cluster": truth.labels + 1, "cluster": model.labels_ + 1})
     clusters.to_csv(folder / "clusters.tsv", sep="\t", index_label="vertex")
     model.save(folder / "fit.dive")
-    report = bd.build_report(model).save(folder / "report.html")
+    report = bd.build_report(model, measure="made-up thickness").save(folder / "report.html")
     output.print(
         f"Wrote subjects.tsv, trajectories.tsv, clusters.tsv and fit.dive into {folder}/",
         markup=False,

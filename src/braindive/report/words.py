@@ -111,7 +111,7 @@ def explain_progression(model: DIVE) -> str:
     if found is None or bool(found):
         return ""
     p_value = getattr(model, "progression_p_", None)
-    known = f" (p = {float(p_value):.2g})" if p_value is not None else ""
+    known = f" (p = {float(p_value):.2g})" if p_value is not None and p_value == p_value else ""
     return (
         f"No progression was found in these data{known}: a common course explains people's later "
         "visits no better than their own lasting differences. Do not read the pictures and scores "

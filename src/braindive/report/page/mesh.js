@@ -2,37 +2,47 @@
 
 // A face that is seen at a slant is a little darker, so that shape shows; no lamp, no shadows.
 const slantShade = 0.14;
-const vertexProgram = `#version 300 es
+// Between vertices colours mix, but those of areas must not: between violet and yellow there is no
+// area, and a triangle then has one colour ("flat").
+const vertexProgram = (kind) => `#version 300 es
   in vec3 position; in vec3 normal; in vec3 colour;
   uniform mat3 turn; uniform vec3 middle; uniform vec3 scale;
-  out vec3 seen;
+  ${kind} out vec3 own; out float shade;
   void main() {
     vec3 at = turn * (position - middle);
-    float slant = 1.0 - abs((turn * normal).z);
-    seen = colour * (1.0 - ${slantShade.toFixed(2)} * slant);
+    own = colour;
+    shade = 1.0 - ${slantShade.toFixed(2)} * (1.0 - abs((turn * normal).z));
     gl_Position = vec4(at.xy * scale.xy, -at.z * scale.z, 1.0);
   }`;
-const fragmentProgram = `#version 300 es
+const fragmentProgram = (kind) => `#version 300 es
   precision mediump float;
-  in vec3 seen; out vec4 shown;
-  void main() { shown = vec4(seen, 1.0); }`;
+  ${kind} in vec3 own; in float shade; out vec4 shown;
+  void main() { shown = vec4(own * shade, 1.0); }`;
+const attributes = ["position", "normal", "colour"];
 
-function makeMeshes(gl) {
+function makeProgram(gl, kind) {
   const program = gl.createProgram();
-  for (const [kind, source] of [[gl.VERTEX_SHADER, vertexProgram], [gl.FRAGMENT_SHADER, fragmentProgram]]) {
-    const shader = gl.createShader(kind);
+  for (const [type, source] of [[gl.VERTEX_SHADER, vertexProgram(kind)], [gl.FRAGMENT_SHADER, fragmentProgram(kind)]]) {
+    const shader = gl.createShader(type);
     gl.shaderSource(shader, source);
     gl.compileShader(shader);
     gl.attachShader(program, shader);
   }
+  attributes.forEach((name, place) => gl.bindAttribLocation(program, place, name));
   gl.linkProgram(program);
   if (!gl.getProgramParameter(program, gl.LINK_STATUS)) return null;
-  gl.useProgram(program);
+  const places = ["turn", "middle", "scale"].map((name) => [name, gl.getUniformLocation(program, name)]);
+  return { program, ...Object.fromEntries(places) };
+}
+
+function makeMeshes(gl) {
+  const programs = { smooth: makeProgram(gl, "smooth"), flat: makeProgram(gl, "flat") };
+  if (!programs.smooth || !programs.flat) return null;
+  let current = programs.smooth;
   gl.enable(gl.DEPTH_TEST);
-  const uniform = Object.fromEntries(["turn", "middle", "scale"].map((name) => [name, gl.getUniformLocation(program, name)]));
 
   function attribute(name, data, size, type, usage) {
-    const buffer = gl.createBuffer(), at = gl.getAttribLocation(program, name);
+    const buffer = gl.createBuffer(), at = attributes.indexOf(name);
     gl.bindBuffer(gl.ARRAY_BUFFER, buffer);
     gl.bufferData(gl.ARRAY_BUFFER, data, usage);
     gl.enableVertexAttribArray(at);
@@ -69,7 +79,9 @@ function makeMeshes(gl) {
         },
       };
     },
-    begin(width, height) {
+    begin(width, height, isFlat) {
+      current = isFlat ? programs.flat : programs.smooth;
+      gl.useProgram(current.program);
       gl.viewport(0, 0, width, height);
       gl.clearColor(0, 0, 0, 0);
       gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
@@ -77,9 +89,9 @@ function makeMeshes(gl) {
     // One panel: which part of the canvas, from where, and what.
     draw({ left, bottom, width, height }, { across, upwards, towards }, middle, perPixel, radius, meshes) {
       gl.viewport(left, bottom, width, height);
-      gl.uniformMatrix3fv(uniform.turn, false, [0, 1, 2].flatMap((axis) => [across[axis], upwards[axis], towards[axis]]));
-      gl.uniform3fv(uniform.middle, middle);
-      gl.uniform3fv(uniform.scale, [2 / (width * perPixel), 2 / (height * perPixel), 1 / (2 * radius)]);
+      gl.uniformMatrix3fv(current.turn, false, [0, 1, 2].flatMap((axis) => [across[axis], upwards[axis], towards[axis]]));
+      gl.uniform3fv(current.middle, middle);
+      gl.uniform3fv(current.scale, [2 / (width * perPixel), 2 / (height * perPixel), 1 / (2 * radius)]);
       for (const mesh of meshes) mesh.draw();
     },
   };

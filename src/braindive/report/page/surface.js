@@ -124,7 +124,7 @@ function makeSurface(onPick, onFrame, onFailure) {
     if (canvas.width !== width || canvas.height !== height) [canvas.width, canvas.height] = [width, height];
     layOut();
     colour();
-    meshes.begin(width, height);
+    meshes.begin(width, height, shown.mode === "cluster");
     for (const panel of panels) {
       const part = {
         left: panel.left * dpr, bottom: height - (panel.top + panel.height) * dpr,
