@@ -87,7 +87,7 @@ def test_scans_are_listed_by_the_share_that_is_missing(parts):
     values[4, :120] = np.nan
     values[8, :360] = np.nan
     finding = next(f for f in bd.inspect_cohort(bd.Cohort(values, **rest)) if "missing" in f.what)
-    assert finding.where == "sub-02 at 2 (30%), sub-01 at 1 (10%)"
+    assert finding.where == "sub-02 at 2: 30%, sub-01 at 1: 10%"
 
 
 def test_people_with_one_visit_are_named(parts):

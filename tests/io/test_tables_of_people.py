@@ -234,9 +234,10 @@ def test_many_faults_of_a_kind_are_counted(tmp_path):
         bd.read_cohort(tmp_path / "s.csv")
     lines = str(caught.value).splitlines()
     assert lines[0] == "s.csv has 89 problems (row 1 is the first below the header):"
-    assert len(lines) == 5
+    assert len(lines) == 6
     assert lines[1] == "  row 2 (S1), column vertex_0: 'low' is not a number."
     assert lines[4].strip() == "3 shown, 86 more of the same kind (rows 5-90)"
+    assert lines[5] == "Correct them, or leave these rows out with skip_bad=True (--skip-bad)."
 
 
 def test_the_cause_of_many_faults_is_told(tmp_path):

@@ -200,12 +200,12 @@ def _missing(cohort: Cohort, summary: Summary) -> Iterator[Finding]:
         counted = "1 scan has" if len(more) == 1 else f"{len(more):,} scans have"
         worst = more[np.argsort(-missing[more], kind="stable")]
         shares = [
-            f"{cohort.subjects[row]} at {cohort.times[row]:g} ({missing[row]:.0%})" for row in worst
+            f"{cohort.subjects[row]} at {cohort.times[row]:.4g}: {missing[row]:.0%}"
+            for row in worst
         ]
         yield Finding(
             "note",
-            f"{counted} more missing than the usual {np.median(missing):.0%}; by the share of "
-            "vertices that are missing:",
+            f"{counted} more missing than the usual {np.median(missing):.0%} of the vertices.",
             some(shares, most=10),
             "Missing values are allowed; look at scans that miss much.",
         )
@@ -376,7 +376,7 @@ def _first(items: Array, word: str, most: int = 5) -> str:
 
 def _scans(cohort: Cohort, mask: BoolArray, most: int = 5) -> str:
     rows = np.flatnonzero(mask)
-    shown = [f"{cohort.subjects[row]} at {cohort.times[row]:g}" for row in rows[:most]]
+    shown = [f"{cohort.subjects[row]} at {cohort.times[row]:.4g}" for row in rows[:most]]
     more = f" and {len(rows) - most:,} more" if len(rows) > most else ""
     return ", ".join(shown) + more
 

@@ -92,7 +92,7 @@ def describe_flat_scans(cohort: Cohort, flat: list[FlatScan]) -> Iterator[tuple[
                 continue
             count = "1 scan has" if len(rows) == 1 else f"{len(rows):,} scans have"
             what = "no measurement" if empty else "the same value everywhere"
-            names = [f"{cohort.subjects[row]} at {cohort.times[row]:g}" for row in rows]
+            names = [f"{cohort.subjects[row]} at {cohort.times[row]:.4g}" for row in rows]
             yield f"{count} {what} in the {part}.", some(names)
 
 

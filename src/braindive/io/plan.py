@@ -35,6 +35,7 @@ from braindive.io.times import check_visits, read_times
 from braindive.space import Space
 
 T = TypeVar("T")
+_REMEDY = "Correct them, or leave these rows out with skip_bad=True (--skip-bad)."
 
 # Scans that one thread reads at a time.
 _BATCH = 8
@@ -197,6 +198,7 @@ def plan_cohort(
     )
     if skip_bad:
         return _leave_out(plan)
+    problems.remedy = _REMEDY
     if problems.found or problems.general:
         _look_further(plan)
     return plan
@@ -220,7 +222,8 @@ def _unless_wrong(read: Callable[[], T], instead: T, problems: Problems) -> T:
 def _look_further(plan: Plan) -> None:
     """Raise what is known to be wrong, with what the numbers tell where they are few."""
     paths: set[Path] = {path for scan in plan.scans for path in scan.files.values()}
-    if sum(path.stat().st_size for path in paths) < _QUICK and not plan.problems.general:
+    readable = plan.reader.n_vertices > 0  # where it is known what belongs where
+    if readable and sum(path.stat().st_size for path in paths) < _QUICK:
         rows = [row for row in range(plan.n_visits) if row not in plan.problems.rows]
         for _ in plan.read(rows):
             pass

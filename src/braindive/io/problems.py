@@ -44,10 +44,16 @@ class Problems:
         Name of the table, for people.
     participants : list of str
         Participant of each row.
+    called : dict of str to str
+        What the table itself calls columns that have other names here.
+    remedy : str
+        What can be done about bad rows, as the last line of the error; may be empty.
     """
 
     source: str
     participants: list[str] = field(default_factory=list)
+    called: dict[str, str] = field(default_factory=dict)
+    remedy: str = ""
     general: list[str] = field(default_factory=list)
     found: list[Problem] = field(default_factory=list)
 
@@ -65,7 +71,8 @@ class Problems:
         if row < len(self.participants) and self.participants[row]:
             where += f" ({self.participants[row]})"
         if column is not None:
-            where += f", column {column}"
+            own = "/".join(self.called.get(name, name) for name in column.split("/"))
+            where += f", column {own}"
         if file is not None:
             where += f", file {file}"
         # Quoted words, names with a dot, underscore or dash, and numbers differ between rows.
@@ -97,6 +104,7 @@ class Problems:
         raise CohortError(
             f"{self.source} has {count} (row 1 is the first below the header):\n  "
             + "\n  ".join(listed)
+            + (f"\n{self.remedy}" if self.remedy and not self.general else "")
         )
 
     def each(self) -> list[str]:

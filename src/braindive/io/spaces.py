@@ -11,10 +11,11 @@ import pandas as pd
 
 from braindive.arrays import Array, BoolArray, IntArray
 from braindive.errors import ParameterError
+from braindive.io.columns import suggest
 from braindive.io.formats.base import Format
 from braindive.io.formats.contents import UNREADABLE
 from braindive.io.formats.registry import FORMATS, declared_side, find_format, find_function
-from braindive.io.paths import PathLike
+from braindive.io.paths import PathLike, suggest_path
 from braindive.io.sides import side_of_name
 from braindive.space.base import Space
 from braindive.space.fsaverage import BUILT_IN, fsaverage5
@@ -100,8 +101,11 @@ def _existing(text: str) -> Path:
         return path
     if text in _BY_FILE:
         raise ParameterError(f"{text} does not come with nilearn; instead give {_BY_FILE[text]}.")
-    names = ", ".join([*BUILT_IN, *_BY_FILE])
-    raise ParameterError(f"there is no space and no file {text!r}; give a path, or one of {names}.")
+    names = [*BUILT_IN, *_BY_FILE]
+    raise ParameterError(
+        f"there is no space and no file {text!r}{suggest(text, names) or suggest_path(path)}; give "
+        f"a path, or one of {', '.join(names)}."
+    )
 
 
 def _from_files(paths: list[Path], neighbourhood: int) -> Space:

@@ -101,6 +101,7 @@ def read_table(
         problems.tell(error)
         naming = name_columns(given, None, source)
     names = naming.names
+    problems.called = {new: old for new, old in zip(names, given, strict=True) if new != old}
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise CohortError(f"{source} has the column {twice[0]!r} more than once.")
