@@ -298,7 +298,11 @@ def test_the_region_under_the_pointer_is_named_and_a_click_shows_its_course(page
     anatomy = find_anatomy(model.space_)
     for across, side in ((0.25, "left"), (0.75, "right")):
         point_at(page, across, 0.25).perform()
-        hovered = wait(page, "return document.getElementById('hover').textContent")
+        hovered = wait(
+            page,
+            "const t = document.getElementById('hover').textContent;"
+            f"return t.startsWith('{side}') && t",
+        )
         point_at(page, across, 0.25).click().perform()
         said = wait(
             page,
@@ -534,8 +538,13 @@ def test_a_link_keeps_what_is_chosen(page, path):
         assert "sub-" not in address
         assert "vertex=12345" in address
         page.execute_script("window.scrollTo(0, 0)")
+        page.execute_script(
+            "const button = document.getElementById('copy-link'); window.seen = [];"
+            "new MutationObserver(() => window.seen.push(button.textContent)).observe("
+            "button, {childList: true})"
+        )
         page.find_element(By.ID, "copy-link").click()
-        wait(page, "return document.getElementById('copy-link').textContent === 'Copied'")
+        assert wait(page, "return window.seen.length && window.seen")[0] == "Copied"
         # What a link cannot mean is left out.
         page.execute_script(
             "location.hash = 'score=x&show=constructor&person=-1&vertex=1e9&view=no'"
