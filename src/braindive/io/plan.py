@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,7 @@ from braindive.io.controls import find_controls
 from braindive.io.freesurfer import FreeSurferMaps
 from braindive.io.paths import PathLike, resolve_roots
 from braindive.io.problems import Problems
+from braindive.io.provenance import Ledger
 from braindive.io.scans import (
     Scan,
     ScanReader,
@@ -68,6 +69,8 @@ class Plan:
         Reads the scans.
     problems : Problems
         Takes what is still found wrong.
+    record : dict or None
+        Size and hash of the table when it was read.
     """
 
     file: Path | None
@@ -80,6 +83,7 @@ class Plan:
     numbers: Array | None
     reader: ScanReader
     problems: Problems
+    record: dict[str, Any] | None = None
 
     def without(self, rows: Collection[int]) -> Plan:
         """Return the plan of the other rows."""
@@ -103,11 +107,11 @@ class Plan:
         return len(self.text)
 
     def read(
-        self, rows: Sequence[int], n_jobs: int | None = None
+        self, rows: Sequence[int], n_jobs: int | None = None, ledger: Ledger | None = None
     ) -> Iterator[tuple[list[int], Array]]:
         """Read some rows in parallel, and give them in order, some at a time.
 
-        What is wrong with them is noted in `problems`.
+        What is wrong with them is noted in `problems`, and what their files were in the ledger.
         """
         if self.numbers is not None:
             for row in rows:
@@ -119,7 +123,19 @@ class Plan:
         batches = [list(rows[i : i + _BATCH]) for i in range(0, len(rows), _BATCH)]
 
         def read_batch(batch: list[int]) -> Array:
-            return self.reader.read([self.scans[row] for row in batch], self.problems)
+            scans = [self.scans[row] for row in batch]
+            if ledger is None:
+                return self.reader.read(scans, self.problems)
+            files = [(scan, column, path) for scan in scans for column, path in scan.files.items()]
+            for _, _, path in files:
+                ledger.note(path)
+            values = self.reader.read(scans, self.problems)
+            for scan, column, path in files:
+                if not ledger.confirmed(path):
+                    message = "the file was changed while it was read; pack it when it is complete."
+                    name = scan.names[column]
+                    self.problems.add(scan.row, message, column=column, file=name)
+            return values
 
         threads = Parallel(
             n_jobs=-1 if n_jobs is None else n_jobs,
@@ -153,7 +169,12 @@ def plan_cohort(
     loaded = None if space is None else load_space(space)
     problems = Problems("the table")
     elsewhere = freesurfer is not None
+    ledger, source = Ledger(), _file_of(table)
+    if source is not None:
+        ledger.note(source)
     study = read_table(table, loaded, values, problems, id=id, elsewhere=elsewhere)
+    if source is not None and not ledger.confirmed(source):
+        raise CohortError(f"{source} was changed while it was read; try again.")
     loaded = study.regions if loaded is None else loaded
     roots = resolve_roots(None if study.file is None else study.file.parent, root)
     if freesurfer is not None:
@@ -195,6 +216,7 @@ def plan_cohort(
         study.numbers,
         ScanReader(loaded, n_vertices),
         problems,
+        None if source is None else ledger.entry(source),
     )
     if skip_bad:
         return _leave_out(plan)
@@ -202,6 +224,14 @@ def plan_cohort(
     if problems.found or problems.general:
         _look_further(plan)
     return plan
+
+
+def _file_of(table: PathLike | pd.DataFrame) -> Path | None:
+    """The file of a table, if it is one."""
+    if isinstance(table, pd.DataFrame):
+        return None
+    path = Path(table).expanduser()
+    return path if path.is_file() else None
 
 
 def _kept_columns(study: StudyTable) -> pd.DataFrame:

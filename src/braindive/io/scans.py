@@ -84,10 +84,17 @@ class ScanReader:
                     name = scans[i].names[column]
                     problems.add(scans[i].row, f"{error}.", column=column, file=name)
                 continue
-            index = self._index(column, flat.shape[1], vertices)
-            part = flat[:, np.maximum(index, 0)]
-            part[:, index < 0] = np.nan
-            values[members, self._where(column)] = part
+            try:
+                index = self._index(column, flat.shape[1], vertices)
+                part = flat[:, np.maximum(index, 0)]
+                part[:, index < 0] = np.nan
+                values[members, self._where(column)] = part
+            except (IndexError, ValueError):  # its header was checked, and was another
+                for i in members:
+                    failed.add(i)
+                    now = f"the file has {flat.shape[1]} values now, and had others before."
+                    where = scans[i].names[column]
+                    problems.add(scans[i].row, now, column=column, file=where)
         for i in set(range(len(scans))) - failed:
             message = content_problem(values[i])
             if message is not None:

@@ -16,6 +16,7 @@ from joblib import Parallel, delayed
 from braindive.arrays import Array
 from braindive.errors import CohortError
 from braindive.io.plan import Plan, ReportProgress
+from braindive.io.provenance import Ledger
 
 DTYPE = np.dtype("<f4")
 
@@ -51,12 +52,12 @@ class Scratch:
     def fill(self, n_jobs: int | None, tell: ReportProgress) -> Inputs:
         """Read what is not there yet; return the record of all inputs."""
         plan = self._plan
-        known: dict[Path, dict[str, Any]] = {}
-        done = self._verified(n_jobs, known)
+        ledger = Ledger()
+        done = self._verified(n_jobs, ledger)
         rows = [row for row in range(plan.n_visits) if row not in done]
         tell("read", len(done), plan.n_visits)
         with open(self._values, "r+b") as values, open(self._journal, "a") as journal:
-            for batch, part in plan.read(rows, n_jobs):
+            for batch, part in plan.read(rows, n_jobs, ledger):
                 bad = plan.problems.rows
                 for row, numbers in zip(batch, part, strict=True):
                     values.seek(row * self._row_bytes)
@@ -66,7 +67,7 @@ class Scratch:
                 os.fsync(values.fileno())
                 for row in batch:
                     if row not in bad:
-                        done[row] = record_inputs(plan, [row], known)
+                        done[row] = record_inputs(plan, [row], ledger)
                         journal.write(json.dumps({"row": row, "inputs": done[row]}) + "\n")
                 journal.flush()
                 os.fsync(journal.fileno())
@@ -84,7 +85,7 @@ class Scratch:
                 stream.readinto(memoryview(block[row]).cast("B"))
         return block
 
-    def _verified(self, n_jobs: int | None, known: dict[Path, dict[str, Any]]) -> dict[int, Inputs]:
+    def _verified(self, n_jobs: int | None, ledger: Ledger) -> dict[int, Inputs]:
         """Rows in the journal whose input files have not changed since."""
         noted: dict[int, Inputs] = {}
         text = self._journal.read_text()
@@ -96,7 +97,7 @@ class Scratch:
             os.truncate(self._journal, len(text) - len(broken))
 
         def unchanged(row: int) -> bool:
-            return record_inputs(self._plan, [row], known) == noted[row]
+            return record_inputs(self._plan, [row], ledger) == noted[row]
 
         rows = list(noted)
         same = Parallel(n_jobs=-1 if n_jobs is None else n_jobs, prefer="threads")(
@@ -131,33 +132,22 @@ def fingerprint(plan: Plan) -> str:
     return digest.hexdigest()
 
 
-def record_inputs(
-    plan: Plan, rows: Iterable[int], known: dict[Path, dict[str, Any]] | None = None
-) -> Inputs:
-    """Name, size and hash of the files of some rows; those of `known` files are not read again."""
-    known = {} if known is None else known
+def record_inputs(plan: Plan, rows: Iterable[int], ledger: Ledger | None = None) -> Inputs:
+    """Name, size and hash of the files of some rows, as the ledger has them."""
+    ledger = Ledger() if ledger is None else ledger
     entries: Inputs = []
     if not plan.scans:
         return entries
     for row in rows:
         scan = plan.scans[row]
         for column, path in scan.files.items():
-            if path not in known:
-                known[path] = _size_and_hash(path)
-            entries.append(
-                {"row": row, "column": column, "path": scan.names[column], **known[path]}
-            )
+            told = {"row": row, "column": column, "path": scan.names[column]}
+            entries.append({**told, **ledger.entry(path)})
     return entries
 
 
 def record_table(plan: Plan) -> Inputs:
-    """Name, size and hash of the table, if it is a file."""
-    if plan.file is None:
+    """Name, size and hash of the table, if it is a file, as it was when it was read."""
+    if plan.file is None or plan.record is None:
         return []
-    return [{"row": None, "column": None, "path": plan.file.name, **_size_and_hash(plan.file)}]
-
-
-def _size_and_hash(path: Path) -> dict[str, Any]:
-    with open(path, "rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    return {"size": path.stat().st_size, "sha256": digest}
+    return [{"row": None, "column": None, "path": plan.file.name, **plan.record}]
