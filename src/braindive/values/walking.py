@@ -6,6 +6,7 @@ preprocessing read, and whole maps of some visits, which is how maps are smoothe
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs, parallel_config
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from braindive.arrays import Array, IntArray
 from braindive.values.storage import Stored, chunk_width, mapped, read_columns
@@ -140,5 +141,46 @@ def one_thread_per_product(n_jobs: int | None = 1) -> Iterator[None]:
 
     Joblib is told how many threads may work on blocks that know nothing of values.
     """
-    with threadpool_limits(limits=1), parallel_config("threading", n_jobs=count_threads(n_jobs)):
+    with _ONE_THREAD, parallel_config("threading", n_jobs=count_threads(n_jobs)):
         yield
+
+
+class _OneThread:
+    """BLAS and OpenMP kept to one thread.
+
+    The limit is one of the whole process. Fits in several threads would each take the limit of
+    another for what there was before, and the last one would leave it for ever. So the first one
+    notes what there was, and every one that ends puts that back: threadpoolctl heeds the thread
+    that came first for as long as it lives, and then any.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = threading.local()
+        self._users = 0
+        self._before: dict[str, int] = {}
+
+    def __enter__(self) -> None:
+        depth = getattr(self._inside, "depth", 0)
+        self._inside.depth = depth + 1
+        if depth > 0:
+            return
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                found = ThreadpoolController().lib_controllers
+                self._before = {library.filepath: library.num_threads for library in found}
+            threadpool_limits(limits=1)
+
+    def __exit__(self, *_: object) -> None:
+        self._inside.depth -= 1
+        if self._inside.depth > 0:
+            return
+        with self._lock:
+            self._users -= 1
+            for library in ThreadpoolController().lib_controllers:
+                if library.filepath in self._before:
+                    library.set_num_threads(self._before[library.filepath])
+
+
+_ONE_THREAD = _OneThread()
