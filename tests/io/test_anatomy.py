@@ -205,6 +205,18 @@ def test_regions_are_painted_where_their_vertices_are():
     assert painting.left_out == ("left hippocampus",)
 
 
+def test_destrieux_regions_are_painted_too():
+    names = [f"{side}_{name}_thickness" for side in ("lh", "rh") for name in DESTRIEUX]
+    painting = paint_regions(bd.Regions("d", names))
+    assert painting.atlas == "Destrieux"
+    assert len(painting.left_out) <= 1  # a region of a handful of voxels
+    words = np.array([read_region_name(name).words for name in names])
+    expected = np.array(region_names(bd.load_space("fsaverage5"), "destrieux"))
+    drawn = painting.columns >= 0
+    np.testing.assert_array_equal(drawn, expected != "")
+    np.testing.assert_array_equal(words[painting.columns[drawn]], expected[drawn])
+
+
 def test_regions_of_no_atlas_are_not_painted():
     assert paint_regions(bd.Regions("own", ("here", "there"))) is None
 

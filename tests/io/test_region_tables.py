@@ -206,6 +206,9 @@ def test_from_freesurfers_tables_to_a_report_by_commands(study, tmp_path):
     braindive("fit", "--settings", tmp_path / "f.dive.json", "-o", tmp_path / "again.dive")
     first, again = bd.load_model(fit), bd.load_model(tmp_path / "again.dive")
     np.testing.assert_array_equal(first.labels_, again.labels_)
+    braindive("stage", fit, visits, *tables, "-o", tmp_path / "stages.tsv")
+    stages = pd.read_csv(tmp_path / "stages.tsv", sep="\t", index_col=0)
+    np.testing.assert_allclose(stages.loc[first.subjects_, "shift"], first.shifts_, rtol=1e-3)
     braindive("pack", visits, *tables, "-o", tmp_path / "s.zarr")
     assert bd.open_packed(tmp_path / "s.zarr").space.names == first.space_.names
     braindive("report", fit, "-o", page)

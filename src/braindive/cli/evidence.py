@@ -22,6 +22,7 @@ from braindive.cli.inputs import open_cohort
 from braindive.cli.outputs import check_output_folder
 from braindive.cli.progress import count_progress
 from braindive.cli.settings import read_settings
+from braindive.cli.study import RegionsOption
 from braindive.cli.table_options import TableOptions, reads_table
 from braindive.io import written_tables
 from braindive.io.outputs import replace_file
@@ -49,6 +50,7 @@ def select(
         typer.Option(help="Settings file of a fit, whose options to use; the number is chosen."),
     ] = None,
     space: SpaceOption = None,
+    regions: RegionsOption = None,
     seed: SeedOption = 0,
     jobs: JobsOption = -1,
     dask: DaskOption = None,
@@ -65,7 +67,7 @@ def select(
     numbers = parse_numbers(clusters)
     model = None if settings is None else model_of(settings)
     check_output_folder(to, [cohort])
-    data = open_cohort(cohort, space, table=table)
+    data = open_cohort(cohort, space, regions or (), table)
     with _spread(dask), count_progress(messages) as progress:
         results = bd.select_n_clusters(
             data,
@@ -115,6 +117,7 @@ def compare(
         typer.Option(help="Settings file of a fit: what is done to the values before each fit."),
     ] = None,
     space: SpaceOption = None,
+    regions: RegionsOption = None,
     seed: SeedOption = 0,
     jobs: JobsOption = -1,
     dask: DaskOption = None,
@@ -131,9 +134,9 @@ def compare(
     from braindive.evaluation.summary import REFERENCE, comparison_table
 
     check_output_folder(to, [cohort])
-    data = open_cohort(cohort, space, table=table)
+    data = open_cohort(cohort, space, regions or (), table)
     before = _preprocessing_of(settings, standardise)
-    regions = None if not atlas else _regions_for(atlas, data, before)
+    fixed = None if not atlas else _regions_for(atlas, data, before)
     with _spread(dask), count_progress(messages) as progress:
         frame = bd.compare_models(
             data,
@@ -141,7 +144,7 @@ def compare(
             n_folds=folds,
             history_visits=history,
             n_clusters=clusters,
-            atlas=regions,
+            atlas=fixed,
             preprocessing=before,
             n_jobs=jobs,
             random_state=seed,

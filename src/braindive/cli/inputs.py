@@ -86,8 +86,13 @@ def is_model(path: Path) -> bool:
     return path.suffix == ".dive" or zipfile.is_zipfile(path)
 
 
-def open_cohort_for(model: bd.DIVE, path: Path, table: TableOptions | None = None) -> bd.Cohort:
+def open_cohort_for(
+    model: bd.DIVE,
+    path: Path,
+    table: TableOptions | None = None,
+    regions: Sequence[Path | str] | None = None,
+) -> bd.Cohort:
     """Open a cohort in the space on which the model was fitted."""
     prepared = model.preprocessing_
     space = model.space_ if prepared is None else prepared.space_in_
-    return open_cohort(path, space, table=table)
+    return open_cohort(path, space, regions or (), table)

@@ -18,6 +18,7 @@ from braindive.cli.outputs import (
     check_output_folder,
 )
 from braindive.cli.progress import count_progress
+from braindive.cli.study import RegionsOption
 from braindive.cli.table_options import TableOptions, reads_table
 from braindive.io.outputs import check_room
 from braindive.io.written_tables import check_table_name, rounded, write_table
@@ -36,6 +37,7 @@ def stage(
             "--output", "-o", help="Table (.tsv, .csv, .xlsx) to write; else it is printed."
         ),
     ] = None,
+    regions: RegionsOption = None,
     json: Annotated[bool, typer.Option("--json", help="Output for machines.")] = False,
     overwrite: OverwriteOption = False,
     *,
@@ -44,6 +46,8 @@ def stage(
     """Place people on the disease's course, whether the model has seen them or not.
 
     Example: braindive stage fit.dive new/cohort.tsv -o stages.tsv
+
+    Example: braindive stage fit.dive new/visits.tsv --regions new/lh.tsv --regions new/rh.tsv
     """
     if to == STANDARD_OUTPUT:
         to = None
@@ -51,7 +55,7 @@ def stage(
         check_output_file(to, [model, cohort], overwrite)
         check_table_name(to)
     fitted = load_fitted(model, cohort, "stage")
-    opened = open_cohort_for(fitted, cohort, table)
+    opened = open_cohort_for(fitted, cohort, table, regions)
     stages = with_diagnosis(fitted.stage(opened), opened).rename_axis("participant_id")
     if to is not None:
         write_table(stages, to)
@@ -77,6 +81,7 @@ def predict(
         str | None,
         typer.Option(help="freesurfer, gifti, nifti or table; by default that of the space."),
     ] = None,
+    regions: RegionsOption = None,
     overwrite: OverwriteOption = False,
     *,
     table: TableOptions,
@@ -87,7 +92,7 @@ def predict(
     """
     fitted = load_fitted(model, cohort, "predict")
     check_output_folder(to, [model, cohort], ["cohort.tsv"], overwrite)
-    everything = open_cohort_for(fitted, cohort, table)
+    everything = open_cohort_for(fitted, cohort, table, regions)
     if history is None:
         asked, expected = everything, fitted.predict(everything)
     else:
