@@ -1,4 +1,4 @@
-"""The page for contributors names the modules that exist, on the floors where they are."""
+"""Generated pages: the modules that exist, on the floors where they are, and the commands."""
 
 import difflib
 import importlib.util
@@ -6,17 +6,30 @@ import re
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from braindive.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "contributing.md"
 
 
-@pytest.fixture(scope="module")
-def tree():
-    spec = importlib.util.spec_from_file_location("tree", ROOT / "docs" / "tree.py")
+def load(name):
+    """A program of the folder of the documentation, as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def tree():
+    return load("tree")
+
+
+@pytest.fixture(scope="module")
+def commands():
+    return load("commands")
 
 
 def test_the_listing_is_that_of_the_tree(tree):
@@ -55,3 +68,24 @@ def test_floors_are_in_the_order_of_the_import_contract(tree):
         "the table of floors in docs/contributing.md follows the layers in pyproject.toml, one row "
         f"for each, from the top down; rows to add: {missing}, to remove: {extra}, else reorder."
     )
+
+
+def test_the_page_of_commands_is_what_they_say(commands):
+    written = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    changes = difflib.ndiff(written.splitlines(), commands.page().splitlines())
+    told = [line for line in changes if line[0] in "+-"]
+    assert not told, (
+        "docs/commands.md does not show the commands as they are; run `python docs/commands.py "
+        "--write`, which removes the lines with - and adds those with +:\n" + "\n".join(told)
+    )
+
+
+def test_the_page_of_commands_has_every_option_of_the_help(commands):
+    """Told by the text that people see, whatever the program that writes the page looks at."""
+    for name, command in commands.commands().items():
+        text = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "300"}).output
+        shown = set(re.findall(r"^│ *\*? *(--[a-z-]+)", text, re.MULTILINE)) - {"--help"}
+        listed = set(re.findall(r"`(--[a-z-]+)`", commands.section(name, command)))
+        assert shown, name
+        assert shown <= listed, f"{name} lacks {sorted(shown - listed)}"
+        assert all(option in text for option in listed), name

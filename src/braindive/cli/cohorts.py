@@ -22,7 +22,7 @@ from braindive.cli.outputs import check_output_folder
 
 
 def cohorts(
-    first: Annotated[Path, typer.Argument(help="cohort.tsv or a packed cohort.")],
+    first: Annotated[Path, typer.Argument(help="Table of scans, or packed cohort.")],
     second: Annotated[Path, typer.Argument(help="Another one, of the same vertices.")],
     to: FolderOption,
     clusters: Annotated[int, typer.Option("--clusters", "-k", help="Number of areas.")] = 3,

@@ -27,7 +27,7 @@ from braindive.cli.table_options import TableOptions, reads_table
 from braindive.io import written_tables
 from braindive.io.outputs import replace_file
 
-CohortArgument = Annotated[Path, typer.Argument(help="cohort.tsv or a packed cohort.")]
+CohortArgument = Annotated[Path, typer.Argument(help="Table of scans, or packed cohort.")]
 FolderOption = Annotated[Path, typer.Option("--output", "-o", help="Folder to write into.")]
 SpaceOption = Annotated[str | None, typer.Option(help="Where the values of a table lie.")]
 SeedOption = Annotated[int, typer.Option(help="Seed of the splits and of the fits.")]

@@ -38,7 +38,8 @@ _VALUES, _MODEL, _RUN = "What is done to the values first", "The model", "How it
 def fit(
     context: typer.Context,
     cohort: Annotated[
-        Path | None, typer.Argument(help="Packed cohort or cohort.tsv.", show_default=False)
+        Path | None,
+        typer.Argument(help="Table of scans, or packed cohort.", show_default=False),
     ] = None,
     to: Annotated[Path, typer.Option("--output", "-o", help="Model to write.")] = Path("fit.dive"),
     clusters: Annotated[

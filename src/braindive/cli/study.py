@@ -117,7 +117,7 @@ def simulate(
 
 @reads_table
 def check(
-    cohort: Annotated[Path, typer.Argument(help="cohort.tsv or a packed cohort.")],
+    cohort: Annotated[Path, typer.Argument(help="Table of scans, or packed cohort.")],
     space: SpaceOption = None,
     regions: RegionsOption = None,
     json: Annotated[bool, typer.Option("--json", help="Output for machines.")] = False,

@@ -24,7 +24,7 @@ from braindive.io.outputs import check_room
 from braindive.io.written_tables import check_table_name, rounded, write_table
 
 ModelArgument = Annotated[Path, typer.Argument(help="Fitted model, such as fit.dive.")]
-CohortArgument = Annotated[Path, typer.Argument(help="cohort.tsv or a packed cohort.")]
+CohortArgument = Annotated[Path, typer.Argument(help="Table of scans, or packed cohort.")]
 
 
 @reads_table
