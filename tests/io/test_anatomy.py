@@ -148,6 +148,10 @@ def test_shares_of_a_cluster_count_what_lies_in_no_region():
         ("entorhinal.left", "left", "desikan-killiany", "left entorhinal cortex"),
         ("thickness_lh_insula", "left", "desikan-killiany", "left insula"),
         ("lingual", "", "desikan-killiany", "lingual gyrus"),
+        ("lh_G.S_frontomargin_thickness", "left", "destrieux",
+         "left frontomarginal gyrus and sulcus"),
+        ("lh_G_subcallosal_area", "left", "destrieux", "left subcallosal gyrus"),
+        ("X3rd.Ventricle", "", "segmentation", "third ventricle"),
         ("MMSE", "", "", "MMSE"),
     ],
 )  # fmt: skip

@@ -86,6 +86,7 @@ def test_summaries_are_left_out_and_named(study, caplog):
     folder, _, _ = study
     with caplog.at_level(logging.INFO, "braindive"):
         bd.read_cohort(bd.read_region_tables(folder / "lh.tsv", folder / "visits.tsv"))
+    assert "34 columns are regions by their names: lh_bankssts_thickness, " in caplog.text
     assert (
         "lh_MeanThickness_thickness, BrainSegVolNotVent, eTIV (no region by itself" in caplog.text
     )

@@ -235,12 +235,22 @@ def read_region_name(name: str) -> RegionName:
         side, rest = _take_side(bare)
         inner = ("", rest) if not side or measure else _take_measure(rest)
         for kind, text in (("", rest), inner):
-            key = simple_name(text)
-            atlas = next((each for each, words in READABLE.items() if key in words), None)
-            if atlas is not None:
+            found = _look_up(simple_name(text))
+            if found is not None:
+                atlas, key = found
                 words = f"{side} {READABLE[atlas][key]}".strip()
                 return RegionName(side, atlas, key, words, measure or kind)
     return RegionName(_take_side(whole)[0], "", simple_name(whole), str(name))
+
+
+def _look_up(key: str) -> tuple[str, str] | None:
+    """Atlas that has a region, and its name there."""
+    # R writes G.S_frontomargin for G&S_frontomargin, and X3rd.Ventricle for 3rd-Ventricle.
+    written = (key, f"gands{key.removeprefix('gs')}", key.removeprefix("x"))
+    return next(
+        ((atlas, each) for each in written for atlas, words in READABLE.items() if each in words),
+        None,
+    )
 
 
 def _take_side(text: str) -> tuple[str, str]:

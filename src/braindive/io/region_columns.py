@@ -151,6 +151,7 @@ def name_regions(
             numbers = numbers[:, varies]
         else:
             still = []
+        _log.info("%d columns are regions by their names: %s.", len(wide), _list(wide, 3))
         sentence = describe_left_out([name for name in names if is_summary(name)], still)
         if sentence:
             _log.info(sentence)
@@ -163,7 +164,11 @@ def name_regions(
 
 def _note_units(wide: Sequence[str]) -> None:
     """Say that measures of several units should be standardised."""
-    measures = {name.measure or name.atlas for name in map(read_region_name, wide)}
+    # FreeSurfer's table of the segmentation is of volumes, and does not say so in its names.
+    usual = {"segmentation": "volume"}
+    measures = {
+        name.measure or usual.get(name.atlas, "unnamed") for name in map(read_region_name, wide)
+    }
     if len(measures) > 1:
         _log.info(
             "The regions have different measures (%s); standardise them, with --standardise or "
