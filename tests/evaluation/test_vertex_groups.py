@@ -20,12 +20,11 @@ from braindive.evaluation.vertex_evidence import (
 )
 from braindive.evaluation.vertex_groups import (
     BELIEVED,
-    Places,
     compare_mixtures,
     count_groups,
     effective_number,
-    fit_mixture,
 )
+from braindive.evaluation.vertex_mixtures import Places, fit_mixture
 from braindive.simulation.cohorts import smooth_over_graph
 
 GRID = np.linspace(-10.0, 10.0, 401)[:, None]
@@ -35,7 +34,6 @@ def places_of(estimates, errors):
     """Places along a line that are known with normal errors."""
     evidence = np.exp(-0.5 * ((GRID - estimates) / errors) ** 2)
     n = len(estimates)
-    # Divided by their sum over the grid, as densities are.
     return Places(GRID, evidence, 0.0, np.arange(n), np.zeros((1, n)))
 
 
@@ -52,12 +50,10 @@ def test_mixtures_are_those_of_scikit_learn_where_errors_are_small(rng, common):
     theirs.fit(estimates[:, None])
     ours = np.sort(found.means.ravel())
     np.testing.assert_allclose(ours, np.sort(theirs.means_.ravel()), atol=0.03)
-    one = fit_mixture(places_of(estimates, 0.05), 1, common)
-    alone = GaussianMixture(1).fit(estimates[:, None])
-    expected = theirs.score(estimates[:, None]) - alone.score(estimates[:, None])
-    gain = (found.log_likelihood - one.log_likelihood) / len(estimates)
+    # The evidence of a vertex is not divided by the constant of its normal density.
+    ours = found.log_likelihood / len(estimates) - np.log(np.sqrt(2 * np.pi) * 0.05)
     # Outliers, of which there are none, cost next to nothing.
-    assert gain == pytest.approx(expected, abs=5e-3)
+    assert ours == pytest.approx(theirs.score(estimates[:, None]), abs=2e-3)
 
 
 def test_errors_of_places_are_no_spread_of_a_group(rng):
@@ -74,9 +70,12 @@ def test_groups_need_a_peak_of_their_own(rng, gap, distinct):
 
 
 def test_groups_that_vary_alike_cost_least(rng):
-    places = places_of(np.concatenate([rng.normal(-5, 0.3, 300), rng.normal(4, 1.5, 300)]), 0.05)
+    narrow, wide = rng.normal(-5, 0.3, 300), rng.normal(4, 1.5, 300)
+    places = places_of(np.concatenate([narrow, wide]), 0.05)
     assert fit_mixture(places, 2, True).unlikeness == pytest.approx(0, abs=1e-9)
-    expected = 2 * np.log(5.0) ** 2 / np.log(2) ** 2
+    ratio = np.var(wide) / np.var(narrow)
+    expected = 0.5 * np.log(ratio) ** 2 / np.log(2) ** 2
+    # A few of the wide group count as outliers.
     assert fit_mixture(places, 2, False).unlikeness == pytest.approx(expected, rel=0.1)
 
 
@@ -98,7 +97,8 @@ def population(sigmoids):
 
 
 def test_evidence_is_the_density_with_steepness_and_baseline_integrated_out(sigmoids, population):
-    binned, found = sigmoids[0][:3], log_evidence(population, sigmoids[0][:3])
+    binned = sigmoids[0].of(np.arange(3))
+    found = log_evidence(population, binned)
     change, baseline = population.mean
     covariance = population.covariance
     shapes = population.shapes(binned.scores).reshape(len(population.midpoints), -1, 16)
@@ -139,12 +139,14 @@ def test_groups_may_differ_in_their_changes_alone(sigmoids, population):
 
 def test_a_ring_on_a_border_lies_on_one_side_and_not_between(sigmoids, population):
     binned, *_ = sigmoids
-    # Vertices of -1 and of 1 in turn, so that every ring has about as many of both.
-    mixed = binned[np.ravel(np.column_stack([np.arange(30), np.arange(30, 60)]))]
-    rings = csr_array(np.ones((1, 60)))
-    found = evidence_of_rings(population, mixed, rings).max(axis=1)[:, 0]
+    # Vertices that change by as much: rings of five with one midpoint, and one with both.
+    inside = np.tile(np.kron(np.eye(6), np.ones((1, 5))), (8, 1))
+    border = np.zeros((1, 30))
+    border[0, 12:18] = 1
+    rings = csr_array(np.vstack([inside, border]))
+    found = evidence_of_rings(population, binned.of(np.arange(0, 60, 2)), rings).max(axis=1)[:, -1]
     at = [int(np.abs(population.midpoints - x).argmin()) for x in (-1.0, 0.0, 1.0)]
-    assert found[at[1]] < min(found[at[0]], found[at[2]]) - 10
+    assert found[at[1]] < min(found[at[0]], found[at[2]])
 
 
 def test_noise_in_common_is_the_correlation_of_neighbours(rng):

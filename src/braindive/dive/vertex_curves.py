@@ -6,7 +6,7 @@ by Gauss-Newton steps on the vertex's means in bins of the score, and how well i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -303,53 +303,3 @@ def map_vertices(
     )
     (onsets, variances), _ = measurements.run(step, responsibilities)
     return VertexMap(onsets, variances)
-
-
-@dataclass(frozen=True)
-class EstimateVertices(Step):
-    """Curves of some vertices, by their own measurements and a weak prior.
-
-    Parameters
-    ----------
-    bins, curves, noise, bounds
-        As in `MapVertices`.
-    precisions : (n_clusters, n_parameters, n_parameters)
-        Of the prior around each cluster's curve.
-    """
-
-    bins: Bins
-    curves: Curves
-    noise: Array
-    precisions: Array
-    bounds: Bounds
-    needs_summary = True
-    chooses_vertices = True
-
-    def __call__(self, block: Block, *own: Any) -> Found:
-        """Return parameters, their information and the gradient, given labels or -1."""
-        (labels,) = own
-        n_parameters, mine = self.curves.n_parameters(), np.flatnonzero(labels >= 0)
-        found = np.zeros((n_parameters, len(mine)))
-        information = np.zeros((n_parameters, n_parameters, len(mine)))
-        gradient = np.zeros((n_parameters, len(mine)))
-        some = replace(
-            block,
-            values=block.values[:, mine],
-            observed=None if block.observed is None else block.observed[:, mine],
-            summary=(block.known[0][mine], block.known[1][mine], block.known[2][mine]),
-        )
-        means, weights = self.bins.pool(some)
-        scores = self.bins.scores
-        for k in range(len(self.curves)):
-            each = np.flatnonzero(labels[mine] == k)
-            if not len(each):
-                continue
-            known = _of(weights / self.noise[k] ** 2, each)
-            centre = self.curves[np.array([k])]
-            one = own_curves(means[:, each], known, scores, centre, self.precisions[k], self.bounds)
-            curves = type(centre).from_array(one.parameters.T)
-            residuals = known * (means[:, each] - curves.evaluate(scores))
-            found[:, each], information[:, :, each] = one
-            gradient[:, each] = np.einsum("blp,bl->pl", curves.jacobian(scores), residuals)
-        flat = information.reshape(-1, len(mine))
-        return (found, flat, gradient), ()

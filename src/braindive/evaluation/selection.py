@@ -75,9 +75,9 @@ def select_n_clusters(
         error `held_out_se`, that of its difference to the best, `held_out_gap_se`, `rand`
         (adjusted Rand index) and `dice` between halves, `rand_se` (NaN for one cluster, which
         always agrees with itself), whether all fits `converged`, and how well so many groups
-        describe the vertices' own curves: `groups_gain`, twice the log odds against the best
-        smaller number, and `groups`, how many of them can be told apart. `recommend_n_clusters`
-        makes a choice.
+        describe the vertices' own curves: `groups_gain`, twice the log-likelihood gained over the
+        best smaller number less what its parameters cost, and `groups`, how many of them can be
+        told apart. `recommend_n_clusters` makes a choice.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def recommend_n_clusters(table: pd.DataFrame) -> Recommendation:
     """Recommend a number of clusters from the table of `select_n_clusters`.
 
     The number of groups that the vertices' own curves form, by the integrated likelihood of
-    mixtures (`groups_gain`): the largest number for which there is strong evidence over the best
+    mixtures (`groups_gain`): the largest number for which there is positive evidence over the best
     smaller one, of which those count that can be told apart (`groups`). AIC, BIC and the
     held-out log-likelihood go on rewarding clusters as long as vertices of one cluster differ a
     little, as they do in every brain; this does not. Where the parcellations of two halves of the

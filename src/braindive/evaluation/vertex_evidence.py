@@ -72,7 +72,8 @@ class Binned(NamedTuple):
     means: Array
     precisions: Array
 
-    def __getitem__(self, vertices: Any) -> Binned:  # type: ignore[override]
+    def of(self, vertices: IntArray) -> Binned:
+        """Of some vertices."""
         return Binned(self.scores, self.means[:, vertices], self.precisions[:, vertices])
 
     def known_less(self, factor: float) -> Binned:
@@ -126,7 +127,7 @@ class Population:
         """
         n_vertices = binned.means.shape[1]
         some = np.unique(np.linspace(0, n_vertices - 1, _LEARN_FROM).astype(int))
-        binned = binned[some]
+        binned = binned.of(some)
         population = cls._rough(binned, np.linspace(low - _BEYOND, high + _BEYOND, _MIDPOINTS))
         moments = population.moments(binned)
         for _ in range(_STEPS):
@@ -316,7 +317,7 @@ def evidence_of_rings(population: Population, binned: Binned, rings: csr_array) 
     some = np.unique(np.linspace(0, rings.shape[0] - 1, _LEARN_FROM // 2).astype(int))
     few = csr_array(rings[some])
     members = np.unique(few.indices)
-    few, apart = csr_array(few[:, members]), apart[members]
+    few, apart = csr_array(few[:, members]), apart.of(members)
     # A ring is known as well as all its vertices together.
     apart = apart.known_less(population.coarseness(apart.known_less(1 / size)))
     density = _density(log_evidence(population, apart))
@@ -336,9 +337,7 @@ def _density(log_evidence: Array) -> Array:
     return np.asarray(np.exp(log_evidence - log_evidence.max(axis=(0, 1))))
 
 
-def _of_rings(
-    population: Population, density: Array, rings: csr_array, difference: float
-) -> Array:
+def _of_rings(population: Population, density: Array, rings: csr_array, difference: float) -> Array:
     """Logarithm of the evidence of rings, (n_midpoints * n_changes, n_rings)."""
     spread = difference * np.sqrt(population.covariance[0, 0])
     kernels = _blur(population.midpoints, difference), _blur(population.changes, spread)

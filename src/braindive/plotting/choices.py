@@ -111,7 +111,7 @@ def plot_selection(frame: pd.DataFrame) -> Figure:
             ax.plot(numbers, gains, "o-", color=blue)
             ax.axhline(BELIEVED, color=orange, linestyle="--", linewidth=1)
             ax.set_yscale("symlog", linthresh=10)
-            ax.set_ylabel("gain over fewer groups (2 log odds)")
+            ax.set_ylabel("gain over fewer groups")
             for number, gain, groups in zip(numbers, gains, frame["groups"], strict=True):
                 text = f"{groups} distinct" if groups < number else ""
                 ax.annotate(text, (number, gain), (0, 5), textcoords="offset points", fontsize=5)
