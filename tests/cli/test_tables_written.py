@@ -1,5 +1,6 @@
 """Tables that commands write are what their names say."""
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -50,3 +51,14 @@ def test_another_ending_is_refused_before_any_work(study, tmp_path, name):
     with pytest.raises(bd.ParameterError, match=r"\.tsv, \.csv or \.xlsx"):
         stage(study, tmp_path / name)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_beside_maps_have_short_numbers_and_the_diagnosis(study, tmp_path):
+    model = bd.load_model(study / "fit.dive")
+    bd.write_maps(model, tmp_path)
+    subjects = pd.read_csv(tmp_path / "subjects.tsv", sep="\t", dtype=str)
+    cohort = bd.read_cohort(study / "cohort.tsv")
+    first = cohort.table["diagnosis"][cohort.visit_numbers == 0]
+    assert subjects["diagnosis"].tolist() == first.tolist()
+    assert max(len(text.strip("-0").replace(".", "")) for text in subjects["score"]) <= 6
+    np.testing.assert_allclose(subjects["speed"].astype(float), model.speeds_, rtol=1e-4)

@@ -302,3 +302,20 @@ def test_a_fault_of_the_whole_table_is_not_skipped(spoil, surface):
     path.write_text(path.read_text().replace("participant_id", "who"))
     with pytest.raises(CohortError, match="no column participant_id"):
         bd.read_cohort(path, surface, skip_bad=True)
+
+
+def test_visits_that_no_table_of_regions_has_can_be_left_out(tmp_path):
+    regions = pd.DataFrame(
+        {
+            "lh.aparc.thickness": ["S0_1", "S1_1", "S2_1"],
+            "lh_insula_thickness": [3.0, 2.9, 2.8],
+            "lh_cuneus_thickness": [1.9, 1.7, 1.8],
+        }
+    )
+    regions.to_csv(tmp_path / "lh.tsv", sep="\t", index=False)
+    visits = pd.DataFrame({"RID": ["S0", "S1", "S3"], "visit": 1, "age": [60.0, 61.0, 62.0]})
+    with pytest.warns(DataWarning, match=r"1 of 3 rows(.|\n)*row 3 \(S3\): no table of regions"):
+        table = bd.read_region_tables(tmp_path / "lh.tsv", visits, skip_bad=True)
+    assert bd.read_cohort(table).subjects.tolist() == ["S0", "S1"]
+    with pytest.raises(CohortError, match=r"row 3 \(S3\)"):
+        bd.read_region_tables(tmp_path / "lh.tsv", visits)

@@ -15,6 +15,8 @@ import braindive as bd
 from braindive.cli.console import messages, output
 from braindive.cli.demo_disease import demo_cortex, demo_stages
 from braindive.cli.outputs import check_output_folder
+from braindive.cli.using import with_diagnosis
+from braindive.io.written_tables import write_table
 from braindive.progress import fit_progress
 
 
@@ -85,8 +87,8 @@ def demo(
 
     subjects = model.stage(cohort)
     subjects["true_speed"], subjects["true_shift"] = truth.speeds, truth.shifts
-    subjects.to_csv(folder / "subjects.tsv", sep="\t")
-    curves.to_csv(folder / "trajectories.tsv", sep="\t", index=False)
+    write_table(with_diagnosis(subjects, cohort), folder / "subjects.tsv")
+    write_table(curves, folder / "trajectories.tsv", index=False)
     clusters = pd.DataFrame({"true_cluster": truth.labels + 1, "cluster": model.labels_ + 1})
     clusters.to_csv(folder / "clusters.tsv", sep="\t", index_label="vertex")
     model.save(folder / "fit.dive")

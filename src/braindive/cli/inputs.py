@@ -56,7 +56,7 @@ def join_regions(
     if arguments["freesurfer"] is not None:
         raise bd.ParameterError("--regions are tables, and --freesurfer maps; give one of the two.")
     visits, _ = read_visits(path, arguments.pop("id"))
-    return bd.read_region_tables(regions, visits)
+    return bd.read_region_tables(regions, visits, skip_bad=arguments["skip_bad"])
 
 
 def load_fitted(path: Path, cohort: Path | None = None, command: str = "") -> bd.DIVE:

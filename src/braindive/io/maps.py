@@ -19,6 +19,7 @@ from braindive.io.formats.contents import LabelMap, ScalarMaps, divide
 from braindive.io.formats.registry import FORMATS, find_writer
 from braindive.io.outputs import fill_folder
 from braindive.io.paths import PathLike
+from braindive.io.written_tables import MORE_DIGITS, rounded
 from braindive.palette import channels_of, cluster_colours
 from braindive.space import Side, Space
 
@@ -201,5 +202,9 @@ def _write_tables(model: FittedModel, folder: Path) -> None:
             "n_visits": n_visits.loc[model.subjects_].to_numpy(),
         }
     )
-    subjects.to_csv(folder / "subjects.tsv", sep="\t", index=False)
-    model.summary().to_csv(folder / "trajectories.tsv", sep="\t")
+    if "diagnosis" in visits:
+        earliest = visits.sort_values("time", kind="stable").groupby("subject", sort=False)
+        subjects["diagnosis"] = earliest["diagnosis"].first().loc[model.subjects_].to_numpy()
+    rounded(subjects).to_csv(folder / "subjects.tsv", sep="\t", index=False)
+    curves = rounded(model.summary(), MORE_DIGITS)
+    curves.to_csv(folder / "trajectories.tsv", sep="\t")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 
 from braindive.arrays import Array, BoolArray
-from braindive.errors import CohortError, DataWarning
+from braindive.errors import CohortError
 from braindive.io.controls import find_controls
 from braindive.io.freesurfer import FreeSurferMaps
 from braindive.io.paths import PathLike, resolve_roots
@@ -272,11 +271,5 @@ def _leave_out(plan: Plan) -> Plan:
         problems.raise_if_any()
     if not bad:
         return plan
-    listed = "\n  ".join(problems.each())
-    warnings.warn(
-        f"{len(bad)} of {plan.n_visits} rows of {problems.source} were left out (row 1 is the "
-        f"first below the header):\n  {listed}",
-        DataWarning,
-        stacklevel=4,
-    )
+    problems.warn_of_left_out(stacklevel=4)
     return plan.without(bad)

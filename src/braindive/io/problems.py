@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from braindive.errors import CohortError
+from braindive.errors import CohortError, DataWarning
 
 # Rows of a kind that are shown; one more is shown rather than counted. A choice.
 _SHOWN = 3
@@ -105,6 +106,18 @@ class Problems:
             f"{self.source} has {count} (row 1 is the first below the header):\n  "
             + "\n  ".join(listed)
             + (f"\n{self.remedy}" if self.remedy and not self.general else "")
+        )
+
+    def warn_of_left_out(self, stacklevel: int) -> None:
+        """Warn of the rows with a problem, which are left out; each is listed."""
+        if not self.found:
+            return
+        listed = "\n  ".join(self.each())
+        warnings.warn(
+            f"{len(self.rows)} of {len(self.participants)} rows of {self.source} were left out "
+            f"(row 1 is the first below the header):\n  {listed}",
+            DataWarning,
+            stacklevel=stacklevel + 1,
         )
 
     def each(self) -> list[str]:

@@ -24,7 +24,10 @@ _SEPARATORS = "\t,; "
 
 
 def read_region_tables(
-    tables: PathLike | Sequence[PathLike], visits: PathLike | pd.DataFrame
+    tables: PathLike | Sequence[PathLike],
+    visits: PathLike | pd.DataFrame,
+    *,
+    skip_bad: bool = False,
 ) -> pd.DataFrame:
     """Join FreeSurfer's tables of regions to a table of visits.
 
@@ -37,6 +40,8 @@ def read_region_tables(
         One row per visit with `participant_id` and a time. The visit's name in FreeSurfer's tables
         is the column `fsid`, or else `<participant_id>_<session_id>`, or `participant_id`; the
         ``.long.<base>`` of the longitudinal stream is found as well.
+    skip_bad : bool, default False
+        Whether to leave out visits that the tables do not have, with a warning that lists them.
 
     Returns
     -------
@@ -73,9 +78,12 @@ def read_region_tables(
         _find(regions, {str(k): str(v) for k, v in visit.items()}, row, problems)
         for row, visit in enumerate(rows.to_dict("records"))
     ]
-    problems.raise_if_any()
-    matched = regions.loc[found].reset_index(drop=True)
-    return pd.concat([rows, matched], axis=1)
+    matched = pd.concat([rows, regions.loc[found].reset_index(drop=True)], axis=1)
+    if not skip_bad or len(problems.rows) == len(rows):
+        problems.raise_if_any()
+    problems.warn_of_left_out(stacklevel=3)
+    kept = [row for row in range(len(rows)) if row not in problems.rows]
+    return matched.iloc[kept].reset_index(drop=True)
 
 
 def refuse_bare_table(names: Sequence[str], source: str) -> None:
@@ -166,5 +174,10 @@ def _find(regions: pd.DataFrame, visit: dict[str, str], row: int, problems: Prob
         if runs:
             problems.add(row, f"{name} is there more than once: {', '.join(runs)}.")
             return str(runs[0])
-    problems.add(row, f"no table of regions has {' or '.join(names)}; name it in a column fsid.")
+    cause = "" if visit.get("session_id") or visit.get("fsid") else "`session_id` is missing"
+    problems.add(
+        row,
+        f"no table of regions has {' or '.join(names)}; name it in a column fsid.",
+        cause=cause,
+    )
     return str(regions.index[0])
