@@ -146,6 +146,12 @@ def test_no_progression_is_the_first_thing_that_is_said(make_model):
     words = re.sub(r"<[^>]+>", " ", bd.build_report(model).html.partition("<header>")[2])
     assert words.split()[:4] == ["No", "progression", "was", "found"]
     assert "(p = 0.41)" in words
+    model.progression_p_ = np.nan
+    assert "cannot be judged: nobody was seen more than once" in bd.build_report(model).html
+    model.progression_found_, model.progression_p_ = True, 0.0002
+    page = bd.build_report(model).html
+    assert "No progression" not in page
+    assert "People change together over time (p &lt; 0.001)." in page
 
 
 def test_methods_name_versions_settings_and_what_was_done(model):

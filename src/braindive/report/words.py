@@ -111,20 +111,26 @@ def explain_progression(model: DIVE) -> str:
     if found is None or bool(found):
         return ""
     p_value = getattr(model, "progression_p_", None)
-    known = f" (p = {float(p_value):.2g})" if p_value is not None and p_value == p_value else ""
+    if p_value is not None and np.isnan(p_value):
+        return (
+            "Whether these data hold a progression cannot be judged: nobody was seen more than "
+            "once."
+        )
+    known = f" (p = {float(p_value):.2g})" if p_value is not None else ""
     return (
-        f"No progression was found in these data{known}: a common course explains people's later "
-        "visits no better than their own lasting differences. Do not read the pictures and scores "
-        "below as a disease."
+        f"No progression was found in these data{known}: people change over time no more alike "
+        "than noise does. Areas, curves and scores below may describe noise, and differences "
+        "between people that last."
     )
 
 
 def explain_certainty(model: DIVE) -> str:
     """Say whether a progression was found, and with which p-value; nothing if that is unknown."""
-    if not getattr(model, "progression_found_", False):
-        return ""
     p_value = getattr(model, "progression_p_", None)
-    return "" if p_value is None else f"A common progression was found, p = {float(p_value):.2g}."
+    if not getattr(model, "progression_found_", False) or p_value is None:
+        return ""
+    known = "p < 0.001" if p_value < 0.001 else f"p = {float(p_value):.2g}"
+    return f"People change together over time ({known})."
 
 
 def explain_errors(model: DIVE) -> str:
