@@ -130,7 +130,9 @@ Simulated cohorts, two fifths of each carriers, fitted one by one; carriers and 
 compared in shift, speed and baseline score. Without a planted effect p-values have to be uniform;
 with one of {planted["effect"].iloc[0]} standard deviations in shifts and in log speeds it has to be
 found as often as the data allow. Where there is a *personal offset*, people differ persistently by
-maps of that standard deviation, and noise is half as large.
+maps of that standard deviation, and noise is half as large. The tests here are those of estimated
+stages after the fit, `compare_groups(..., test="stages")`; those inside the model, which
+`compare_groups` does by default, find more ([what moves people](../effects.md)).
 
 ![p-values without an effect](groups.png)
 
