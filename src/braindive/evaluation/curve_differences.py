@@ -15,7 +15,6 @@ from braindive.evaluation.groups import holm
 
 # Draws for the interval of the agreement of orders; a choice.
 _DRAWS = 4000
-_WIDTH = 1.96
 
 
 @dataclass(frozen=True)
@@ -26,10 +25,13 @@ class Known:
     ----------
     values : (n_areas,)
     covariance : (n_areas, n_areas)
+    freedom : float
+        People beyond the numbers that were learnt from them.
     """
 
     values: Array
     covariance: Array
+    freedom: float = np.inf
 
 
 def known_midpoints(model: Any) -> Known:
@@ -86,17 +88,23 @@ def _unit(model: Any) -> tuple[float, Array, float]:
 
 
 def _by_name(model: Any, known: Known) -> Known:
-    """Areas in the order of their names, which is not that of the onsets."""
+    """Areas in the order of their names, which is not that of the onsets.
+
+    As in regression, numbers that are learnt from people leave fewer of them to tell how much these
+    vary: the covariance is raised by people over people beyond the numbers.
+    """
     order = np.argsort(model.cluster_names_, kind="stable")
-    return Known(known.values[order], known.covariance[np.ix_(order, order)])
+    n_people = model.internal_.training.timeline.n_subjects
+    freedom = max(n_people - len(model.marginal_.curve_uncertainty.centre), 1)
+    covariance = known.covariance[np.ix_(order, order)] * (n_people / freedom)
+    return Known(known.values[order], covariance, float(freedom))
 
 
 def midpoint_test(a: Known, b: Known) -> dict[str, float]:
     """Are areas half-way at the same times from each other, in the user's unit?"""
     contrasts = np.eye(len(a.values))[1:] - 1 / len(a.values)
-    return _wald(
-        contrasts @ (a.values - b.values), contrasts @ (a.covariance + b.covariance) @ contrasts.T
-    )
+    covariance = contrasts @ (a.covariance + b.covariance) @ contrasts.T
+    return _wald(contrasts @ (a.values - b.values), covariance, a.freedom + b.freedom)
 
 
 def order_test(a: Known, b: Known) -> dict[str, float]:
@@ -113,7 +121,7 @@ def order_test(a: Known, b: Known) -> dict[str, float]:
     covariance = turn @ a.covariance @ turn.T + back @ b.covariance @ back.T
     # Mean 0 and spread 1 leave two directions without any variance.
     kept = np.linalg.eigh(covariance)[1][:, 2:]
-    return _wald(kept.T @ (one - other), kept.T @ covariance @ kept)
+    return _wald(kept.T @ (one - other), kept.T @ covariance @ kept, a.freedom + b.freedom)
 
 
 def _positions(known: Known) -> tuple[Array, Array]:
@@ -127,16 +135,19 @@ def _positions(known: Known) -> tuple[Array, Array]:
 
 def steepness_test(a: Known, b: Known) -> dict[str, float]:
     """Are curves as steep, area by area?"""
-    return _wald(a.values - b.values, a.covariance + b.covariance)
+    return _wald(a.values - b.values, a.covariance + b.covariance, a.freedom + b.freedom)
 
 
-def _wald(difference: Array, covariance: Array) -> dict[str, float]:
-    statistic = float(difference @ np.linalg.solve(covariance, difference))
-    freedom = len(difference)
+def _wald(difference: Array, covariance: Array, freedom: float) -> dict[str, float]:
+    """Wald's test, F distributed; `statistic` is the squared distance in standard errors."""
+    statistic, n_numbers = (
+        float(difference @ np.linalg.solve(covariance, difference)),
+        len(difference),
+    )
     return {
         "statistic": statistic,
-        "df": float(freedom),
-        "p_value": float(stats.chi2.sf(statistic, freedom)),
+        "df": float(n_numbers),
+        "p_value": float(stats.f.sf(statistic / n_numbers, n_numbers, min(freedom, 1e9))),
     }
 
 
@@ -173,23 +184,27 @@ def area_table(
     for name, known in (("a", a), ("b", b)):
         columns[f"midpoint_{name}"] = known.values
         columns[f"midpoint_{name}_se"] = np.sqrt(np.diag(known.covariance))
+    freedom = min(a.freedom + b.freedom, 1e9)
     errors = np.sqrt(np.diag(a.covariance + b.covariance))
-    columns |= _compared("midpoint", b.values - a.values, errors)
+    columns |= _compared("midpoint", b.values - a.values, errors, freedom)
     if steepness is not None:
         a, b = steepness
         columns |= {"steepness_a": np.exp(a.values), "steepness_b": np.exp(b.values)}
         errors = np.sqrt(np.diag(a.covariance + b.covariance))
-        columns |= _compared("steepness", b.values - a.values, errors, ratio=True)
+        columns |= _compared("steepness", b.values - a.values, errors, freedom, ratio=True)
     return pd.DataFrame(columns, index=pd.Index(names, name="area"))
 
 
-def _compared(name: str, difference: Array, errors: Array, ratio: bool = False) -> dict[str, Any]:
+def _compared(
+    name: str, difference: Array, errors: Array, freedom: float, ratio: bool = False
+) -> dict[str, Any]:
     shown = np.exp if ratio else np.asarray
-    p_values = pd.Series(2 * stats.norm.sf(np.abs(difference) / errors))
+    width = float(stats.t.isf(0.025, freedom))
+    p_values = pd.Series(2 * stats.t.sf(np.abs(difference) / errors, freedom))
     return {
         f"{name}_{'ratio' if ratio else 'difference'}": shown(difference),
-        f"{name}_low": shown(difference - _WIDTH * errors),
-        f"{name}_high": shown(difference + _WIDTH * errors),
+        f"{name}_low": shown(difference - width * errors),
+        f"{name}_high": shown(difference + width * errors),
         f"{name}_p": p_values.to_numpy(),
         f"{name}_p_corrected": holm(p_values).to_numpy(),
     }
