@@ -13,7 +13,7 @@ from braindive.dive.priors import Priors
 from braindive.dive.problem import Parameters
 from braindive.dive.trajectories import search_trajectories
 from braindive.staging.curve_uncertainty import sensitivities
-from braindive.staging.expected_information import simulate_again
+from braindive.staging.expected_information import known_information, simulate_again
 from braindive.staging.likelihood import FINE, evaluate, integrate
 from braindive.staging.marginal_fit import fit_marginal, points_at
 from braindive.staging.packing import Packing
@@ -169,3 +169,24 @@ def test_planted_effects_are_found_and_follow_up_of_different_length_is_no_effec
     assert of_brief == pytest.approx(chance / unit, abs=0.5)
     ratio = np.exp(found.effects.log_speed[0] / carriers.std())
     assert ratio == pytest.approx(speeds[carriers].mean() / speeds[~carriers].mean(), rel=0.1)
+
+
+def test_errors_of_effects_are_those_of_a_regression_however_much_a_small_group_varies():
+    """Stages are nearly known: the error is the spread of the shifts over the root of people."""
+    drawn = draw(5, n_controls=0, n_patients=120, level=0.05, noise=0.02)
+    timeline, first = drawn.timeline, drawn.first
+    few = np.argsort(np.abs(first - first.mean()))[-12:]  # who are furthest away
+    column = np.zeros(120)
+    column[few] = 1.0
+    column = ((column - column.mean()) / column.std())[:, None]
+    design = Design(column, np.zeros((120, 0)), np.zeros(120)).at(timeline)
+    shifts = (first + 1.5 * drawn.speeds) / timeline.unit
+    parameters = Parameters(
+        drawn.curves.rescored(0.0, timeline.unit), np.ones(4), np.ones(120), shifts
+    )
+    fit = fit_marginal(drawn.pooled, timeline, parameters, Priors(), None, design)
+    fit = fit.refined(drawn.pooled, parameters.noise)
+    information = known_information(fit.climb, fit.packing)
+    error = np.sqrt(np.linalg.inv(information)[-1, -1])
+    expected = fit.climb.problem.prior.population.shift_sds[0] / np.sqrt(120)
+    assert error == pytest.approx(expected, rel=0.1)
