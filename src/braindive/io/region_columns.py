@@ -158,7 +158,7 @@ def name_regions(
         _note_units(wide)
     counts = Counter(read_region_name(name).atlas for name in wide)
     atlas = next((each for each in ATLASES if counts[each] > len(wide) / 2), None)
-    title = "regions" if atlas is None else f"{ATLASES[atlas]} regions"
+    title = "regions" if atlas is None else ATLASES[atlas]
     return Regions(title, tuple(wide)), numbers
 
 

@@ -63,7 +63,7 @@ def read_region_tables(
     ...     path = pathlib.Path(folder, "lh.csv")
     ...     table.to_csv(path, index=False)
     ...     bd.read_cohort(bd.read_region_tables(path, visits))
-    Cohort(2 subjects, 2 visits, 2 vertices on Desikan-Killiany regions)
+    Cohort(2 subjects, 2 visits, 2 vertices on Desikan-Killiany)
     """
     paths = [tables] if isinstance(tables, (str, os.PathLike)) else list(tables)
     if not paths:
