@@ -102,3 +102,8 @@ def test_a_demo_into_a_folder_that_cannot_be_made_ends_at_once(tmp_path, monkeyp
     if os.getuid() != 0:  # who may write everywhere
         with pytest.raises(bd.ParameterError, match="Permission denied"):
             run("demo", closed / "demo")
+
+
+def test_a_folder_with_a_table_in_it_is_told_from_a_packed_cohort(files):
+    with pytest.raises(bd.ParameterError, match=r"give its table: .*cohort\.tsv"):
+        run("check", files)

@@ -319,3 +319,26 @@ def test_visits_that_no_table_of_regions_has_can_be_left_out(tmp_path):
     assert bd.read_cohort(table).subjects.tolist() == ["S0", "S1"]
     with pytest.raises(CohortError, match=r"row 3 \(S3\)"):
         bd.read_region_tables(tmp_path / "lh.tsv", visits)
+
+
+def test_arguments_may_use_the_names_that_the_table_has(tmp_path, surface, study):
+    part = study.select(visits=np.arange(3))
+    path = bd.write_cohort(part, tmp_path / "study", "freesurfer")
+    table = pd.read_csv(path, sep="\t").rename(columns={"left": "LH", "right": "RH"})
+    table.to_csv(path, sep="\t", index=False)
+    cohort = bd.read_cohort(path, surface, values=["LH", "RH"])
+    np.testing.assert_array_equal(cohort.values, part.values)
+    with pytest.raises(CohortError, match=r"fits values='LHH' \(did you mean 'LH'\?\).*RH"):
+        bd.read_cohort(path, surface, values="LHH")
+
+
+def test_a_column_of_months_is_not_taken_for_years():
+    table = pd.DataFrame({"id": list("aab"), "Month": [0, 6, 0], "vertex_0": [1.0, 2.0, 3.0]})
+    with pytest.raises(CohortError, match="divide Month by 12 and call it years"):
+        bd.read_cohort(table)
+
+
+def test_what_is_no_text_is_no_table(tmp_path):
+    (tmp_path / "study.csv").write_bytes(bytes(range(256)))
+    with pytest.raises(CohortError, match="it is not text"):
+        bd.read_cohort(tmp_path / "study.csv")

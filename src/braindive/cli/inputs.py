@@ -16,6 +16,8 @@ from braindive.cli.table_options import TableOptions
 from braindive.io.paths import suggest_path
 from braindive.io.study_columns import read_visits
 
+_TABLES = (".tsv", ".csv", ".xlsx")
+
 
 def open_cohort(
     path: Path,
@@ -32,6 +34,10 @@ def open_cohort(
                 f"{' and '.join(given)} belongs to a table of visits; {path} is packed, and holds "
                 "its values."
             )
+        if not (path / "zarr.json").exists() and (tables := _tables_in(path)):
+            raise bd.ParameterError(
+                f"{path} is a folder, and no packed cohort; give its table: {', or '.join(tables)}"
+            )
         return bd.open_packed(path)
     if not path.exists():
         raise bd.ParameterError(
@@ -45,6 +51,13 @@ def open_cohort(
         arguments = options.arguments()
         visits = join_regions(regions, path, arguments)
         return bd.read_cohort(visits, space=space, progress=progress, **arguments)
+
+
+def _tables_in(folder: Path) -> list[str]:
+    """Tables of a folder that may be of scans, those that are called so first."""
+    found = [path for path in folder.iterdir() if path.suffix.lower() in _TABLES]
+    found = [path for path in found if not path.name.startswith((".", "truth_"))]
+    return [str(path) for path in sorted(found, key=lambda path: path.stem != "cohort")[:3]]
 
 
 def join_regions(

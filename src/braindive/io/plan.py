@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -227,7 +228,7 @@ def plan_cohort(
 
 def _file_of(table: PathLike | pd.DataFrame) -> Path | None:
     """The file of a table, if it is one."""
-    if isinstance(table, pd.DataFrame):
+    if not isinstance(table, (str, os.PathLike)):  # a DataFrame, or what will be refused
         return None
     path = Path(table).expanduser()
     return path if path.is_file() else None

@@ -121,8 +121,8 @@ def open_sheet(path: Path) -> Sheet:
             header, first = stream.readline(), 0
             if header.lower().startswith("sep="):  # how Excel is told the separator
                 header, first = stream.readline(), 1
-    except UnicodeError as error:
-        raise CohortError(f"{path} cannot be read as a table: {error}.") from None
+    except UnicodeError:
+        raise CohortError(f"{path} cannot be read as a table: it is not text.") from None
     if not header.strip():
         raise CohortError(f"{path} cannot be read as a table: its first line is empty.")
     bare = "".join(header.split('"')[::2])  # without what is quoted

@@ -110,7 +110,8 @@ def read_table(
     wide: list[str] = []
     if not elsewhere:
         try:
-            files, wide = _value_columns(names, space, values, source)
+            asked = _renamed(values, dict(zip(given, names, strict=True)))
+            files, wide = _value_columns(names, space, asked, source, given)
         except CohortError as error:
             problems.tell(error)
     if isinstance(table, pd.DataFrame):
@@ -129,7 +130,7 @@ def read_table(
             f"{space.n_vertices} vertices."
         )
     text = frame.drop(columns=wide).astype(object).map(_as_text)
-    _note_participants(text, names, problems)
+    _note_participants(text, given, problems)
     copy_columns(text, naming, sorted(CONTROL_WORDS))
     say_naming(naming)
     _write_with_points(text, {*_NEVER_NUMBERS, *files})
@@ -208,10 +209,26 @@ def _no_table(given: object) -> str:
     return f"a table is a file or a DataFrame; got {type(given).__name__}."
 
 
+def _renamed(
+    values: str | Sequence[str] | None, names: dict[str, str]
+) -> str | Sequence[str] | None:
+    """What the user calls columns, under the names that they have here."""
+    if values is None or isinstance(values, str):
+        return names.get(values, values) if values else values
+    return [names.get(value, value) for value in values]
+
+
 def _value_columns(
-    names: list[str], space: Space | None, values: str | Sequence[str] | None, source: str
+    names: list[str],
+    space: Space | None,
+    values: str | Sequence[str] | None,
+    source: str,
+    shown: Sequence[str],
 ) -> tuple[list[str], list[str]]:
-    """Columns with file names, or else with the measurements themselves."""
+    """Columns with file names, or else with the measurements themselves.
+
+    In messages columns have the names of the table itself, `shown`.
+    """
     if values is None:
         files = [name for name in ("path",) if name in names]
         files = files or [name for name in ("left", "right") if name in names]
@@ -232,7 +249,8 @@ def _value_columns(
             raise CohortError(
                 f"{source} has no column path, left or right with file names, no regions with "
                 "FreeSurfer's names, and no measurements called vertex_0, vertex_1, ...; name "
-                f'yours with values=, such as "thickness_*". Its columns are {shorten(names)}.'
+                f'yours with values= (--values), such as "thickness_*". Its columns are '
+                f"{shorten(shown)}."
             )
     elif isinstance(values, str):
         wide = [name for name in names if simple(name) == simple(values) and simple(values)]
@@ -242,8 +260,8 @@ def _value_columns(
         wide = wide or [name for name in names if fnmatchcase(name.lower(), values.lower())]
         if not wide:
             raise CohortError(
-                f"no column of {source} fits values={values!r}{suggest(values, names)}; its "
-                f"columns are {shorten(names)}."
+                f"no column of {source} fits values={values!r}{suggest(values, shown)}; its "
+                f"columns are {shorten(shown)}."
             )
     else:
         wide = [find_named(name, names, "values", source) for name in values]

@@ -13,7 +13,7 @@ import pandas as pd
 from braindive.arrays import Array
 from braindive.errors import CohortError
 from braindive.io.bids import read_sessions
-from braindive.io.columns import find_columns, find_named, suggest
+from braindive.io.columns import find_columns, find_named, simple, suggest
 from braindive.io.dates import looks_like_a_date, read_dates
 from braindive.io.numbers import with_point
 from braindive.io.problems import Problems
@@ -107,6 +107,9 @@ def time_column(table: pd.DataFrame) -> str | None:
 def _no_times(names: Sequence[str], source: str) -> str:
     likely = next(filter(None, (suggest(name, names) for name in TIME_COLUMNS)), "")
     visits = find_columns([name for name in names if name != "session_id"]).get("session_id")
+    months = next((name for name in names if simple(name) in ("month", "months")), None)
+    if months is not None:
+        likely = f" (divide {months} by 12 and call it years)"
     numbers = f" The number of a visit ({visits}) does not tell when it was." if visits else ""
     return (
         f"{source} has no time column{likely}; add one of {', '.join(TIME_COLUMNS)}, or name yours "
