@@ -41,7 +41,7 @@ from braindive.errors import (
     NotFittedError,
     ParameterError,
 )
-from braindive.fit_warnings import warnings_of
+from braindive.fit_warnings import direction_warning, prediction_warnings, warnings_of
 from braindive.io.models import package_versions, write_model
 from braindive.notebook import model_page
 from braindive.prediction.course import Course
@@ -51,6 +51,7 @@ from braindive.progress import Progress, on_standard_error
 from braindive.results import Internal, Results, put_in_order
 from braindive.scale import Scale
 from braindive.score_names import explain_score
+from braindive.staging.change import patients, training_lines
 from braindive.staging.marginal_fit import groups_of
 from braindive.staging.marginal_stager import MarginalStager
 from braindive.staging.population import Design
@@ -324,6 +325,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             self._keep(cohort, outcome, results, regions)
             self._keep_effects(covariates, results)
             self._learn(measurements)
+        self._say_what_was_learnt()
         for category, message in warnings_of(outcome, results, display_names(self)):
             self._say(category, message, stacklevel=3)
         return self
@@ -845,6 +847,18 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             self._personal = learn_personal(
                 measurements, self.responsibilities_, self.stager(), self.internal_.training
             )
+
+    def _say_what_was_learnt(self) -> None:
+        """Keep with the model where its course adds nothing, or people move against it."""
+        training = self.internal_.training
+        if self._personal is not None:
+            for message in prediction_warnings(self._personal, training.timeline):
+                self._say(None, message, stacklevel=4)
+        if self.staging and training.timeline.has_follow_up:
+            lines = training_lines(self.stager(), training)
+            against = direction_warning(lines, patients(training))
+            if against is not None:
+                self._say(None, against, stacklevel=4)
 
     def _check_new(self, cohort: Cohort) -> None:
         """Refuse a cohort that the model cannot have to do with."""

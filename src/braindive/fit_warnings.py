@@ -6,11 +6,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from braindive.arrays import BoolArray
 from braindive.cluster_table import change_errors
 from braindive.dive.field import STRONGEST
 from braindive.dive.starts import Outcome
+from braindive.dive.timeline import Timeline
 from braindive.errors import ConvergenceWarning, DataWarning, StagingWarning
+from braindive.prediction.left_out import LEAST_JUDGES
+from braindive.prediction.personal import PersonalModel
 from braindive.results import Results
+from braindive.staging.change import Lines
 
 _ADVICE = {
     "max_iter": "raise max_iter, or tol if the objective has flattened",
@@ -110,3 +115,49 @@ def _plateaus(
             f"nobody has reached the {which} plateau of {names[k]}: its change of "
             f"{changes[k]:.3g}{known} is a guess beyond the scores that were seen.",
         )
+
+
+# Change against the disease's direction is told where chance would hardly give it. A choice.
+_AGAINST = 3.0
+
+
+def prediction_warnings(personal: PersonalModel, timeline: Timeline) -> Iterator[str]:
+    """What to know of predictions: where the course of the disease adds nothing to them."""
+    if np.sum(timeline.n_visits_of_subject > 1) < LEAST_JUDGES:
+        return
+    if not personal.shrinkage.any():
+        yield (
+            "the course adds nothing here: people left out are predicted as well from their own "
+            "earlier visits alone, so that predictions leave the course out."
+        )
+    elif not personal.shrinkage[1:].any():
+        yield (
+            "the change along the course adds nothing here: people left out are predicted as well "
+            "without it, so that predictions use the stage but foretell no further change."
+        )
+
+
+def direction_warning(lines: Lines, others: BoolArray) -> str | None:
+    """Say where people move against the disease's direction, which positive speeds cannot.
+
+    Parameters
+    ----------
+    lines : Lines
+        Through the visits of the training subjects; the first series is the score.
+    others : (n_subjects,) bool
+        Who is not a control.
+    """
+    slopes, power = lines.slopes[others, 0], lines.power[others, 0]
+    moved = power > 0
+    if np.sum(moved) < LEAST_JUDGES:
+        return None
+    weighed = (power * slopes)[moved]
+    z_value = float(np.sum(weighed) / max(float(np.sqrt(np.sum(weighed**2))), 1e-300))
+    if z_value > -_AGAINST:
+        return None
+    return (
+        "people move against the disease's direction: over time their scores fall "
+        f"(z = {z_value:.1f}), though every speed is positive by definition. The order of stages "
+        "comes from differences between people here; see bd.change for each person, and doubt "
+        "speeds and years."
+    )

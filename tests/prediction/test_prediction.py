@@ -1,5 +1,6 @@
 """Prediction of later visits with the person's own deviations."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -10,11 +11,16 @@ from scipy.optimize import lsq_linear
 import braindive as bd
 from braindive.dive.timeline import Timeline
 from braindive.estimator import timeline_of
-from braindive.prediction import learning
+from braindive.prediction import learning, left_out
 from braindive.prediction.course import foresee, histories
-from braindive.prediction.kernel import Kernel, Moments, fit_kernel
+from braindive.prediction.kernel import Kernel
 from braindive.prediction.personal import PersonalModel
-from braindive.prediction.shrinkage import learn_from_last_visits
+from braindive.prediction.shrinkage import (
+    CourseProducts,
+    Innovations,
+    choose_columns,
+    innovations,
+)
 
 SHAPE = np.array([0.7, 0.2, 0.3])
 
@@ -45,30 +51,6 @@ def test_expected_deviations_are_those_of_conditional_normals(rng, gaps):
         np.testing.assert_allclose(expected[:, person, series], [wanted, 2 * wanted])
         left = a * naive_kappa(target, target) - gain @ across
         np.testing.assert_allclose(variance[person, series], left)
-
-
-def test_moments_are_sums_over_pairs_of_visits(rng):
-    subjects, times = np.array([0, 0, 0, 1, 2, 2]), np.array([0, 1, 2.5, 0, 0, 2.0])
-    deviations = rng.normal(size=(6, 4))
-    moments = Moments.of(Timeline.from_times(subjects, times), times, deviations)
-    expected = np.zeros((3, 4))
-    for i in range(6):
-        for j in range(i + 1, 6):
-            if subjects[i] == subjects[j]:
-                basis = [1.0, times[i] * times[j], min(times[i], times[j])]
-                expected += np.outer(basis, deviations[i] * deviations[j])
-    np.testing.assert_allclose(moments.products, expected)
-    np.testing.assert_allclose(moments.squares, (deviations**2).sum(axis=0))
-
-
-def test_kernel_finds_level_and_noise(rng):
-    subjects, times = np.repeat(np.arange(300), 4), np.tile(np.arange(4.0), 300)
-    level = rng.normal(0, [0.5, 1.0, 2.0], size=(300, 3))[subjects]
-    deviations = level + rng.normal(0, 0.7, size=level.shape)
-    timeline = Timeline.from_times(subjects, times)
-    kernel = fit_kernel(timeline, times, Moments.of(timeline, times, deviations))
-    np.testing.assert_allclose(kernel.persistent * kernel.shape[0], [0.25, 1.0, 4.0], rtol=0.25)
-    np.testing.assert_allclose(kernel.noise, 0.49, rtol=0.4)
 
 
 def split(cohort, n_train):
@@ -212,7 +194,7 @@ def test_saved_model_predicts_the_same(fitted, tmp_path):
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.1])
-def test_offsets_learnt_from_enough_people_predict_as_well(monkeypatch, missing):
+def test_choices_made_by_enough_people_predict_as_well(monkeypatch, missing):
     settings = {"personal_offset": 0.5, "missing": missing, "random_state": 0}
     cohort = bd.simulate_cohort(200, 4, 120, **settings).cohort
     train = cohort.select(subjects=cohort.subject_ids[:140])
@@ -220,7 +202,7 @@ def test_offsets_learnt_from_enough_people_predict_as_well(monkeypatch, missing)
     early, late = new.first_visits(3), new.later_visits(3)
     errors = []
     for enough in (200, 70):
-        monkeypatch.setattr(learning, "_ENOUGH_SUBJECTS", enough)
+        monkeypatch.setattr(learning, "_JUDGES", enough)
         model = bd.DIVE(3, people="alike", random_state=0).fit(train)
         errors.append(np.nanstd(late.values - model.predict(late, history=early)))
         everyone = np.nanmean(train.values, axis=0)
@@ -230,16 +212,16 @@ def test_offsets_learnt_from_enough_people_predict_as_well(monkeypatch, missing)
     assert errors[1] < 1.02 * errors[0]
 
 
-def test_people_who_came_back_tell_how_deviations_persist():
+def test_people_who_came_back_judge_first():
     counts = np.repeat([1, 3], 30)
     subjects = np.repeat(np.arange(60), counts)
     timeline = Timeline.from_times(subjects, np.arange(len(subjects), dtype=float))
-    chosen = learning._learning_subjects(timeline)
+    chosen = learning._judging_subjects(timeline)
     assert list(chosen) == list(range(60))
     for enough, from_back, from_once in ((40, 30, 10), (12, 12, 0)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(learning, "_ENOUGH_SUBJECTS", enough)
-            chosen = learning._learning_subjects(timeline)
+            patch.setattr(learning, "_JUDGES", enough)
+            chosen = learning._judging_subjects(timeline)
         assert np.sum(counts[chosen] == 3) == from_back
         assert np.sum(counts[chosen] == 1) == from_once
         assert np.all(np.diff(chosen) > 0)
@@ -281,27 +263,28 @@ def test_what_is_foreseen_rests_on_the_first_visits_alone(fitted):
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.1])
-def test_weights_of_the_course_are_those_of_a_loop_over_histories(monkeypatch, missing):
+def test_innovations_are_those_of_a_loop_over_histories(monkeypatch, missing):
     cohort = bd.simulate_cohort(
         24, n_vertices=30, noise=0.5, personal_offset=0.5, missing=missing, random_state=2
     ).cohort
-    given = []
+    given, returned = [], []
 
     def remember(*arguments):
         given.append(arguments)
-        return learn_from_last_visits(*arguments)
+        returned.append(innovations(*arguments))
+        return returned[-1]
 
-    monkeypatch.setattr(learning, "learn_from_last_visits", remember)
-    model = bd.DIVE(2, random_state=0).fit(cohort).personal_
-    start, timeline, foresights, sample, loadings, scores = given[-1]
-    parts, vertex, wide = start.components, start.vertex_kernel, start.component_kernel
-    innovations, variances = [], []
-    for foresight in foresights:
+    monkeypatch.setattr(left_out, "innovations", remember)
+    bd.DIVE(2, random_state=0).fit(cohort)
+    for number in (0, len(given) // 3, len(given) - 1):  # of each length of history, or fold
+        start, timeline, foresight, groups, sample, loadings, scores = given[number]
+        parts, vertex, wide = start.components, start.vertex_kernel, start.component_kernel
         columns = foresight.course.columns(start.centres) @ loadings.T
         paths = np.concatenate([sample.values[None], columns])
         series = np.concatenate([scores[None], columns @ parts])
-        since = foresight.course.since
-        for person, first in enumerate(timeline.starts):
+        since, found, unknowns, noises = foresight.course.since, [], [], []
+        for person in timeline.subject_of_visit[groups[:, -1]]:
+            first = timeline.starts[person]
             rows = first + np.arange(foresight.n_known[person])
             last = first + timeline.n_visits_of_subject[person] - 1
             times = since[None, rows], since[[last]]
@@ -316,16 +299,39 @@ def test_weights_of_the_course_are_those_of_a_loop_over_histories(monkeypatch, m
                 observed = None if len(seen) else np.zeros((1, 1, 1), dtype=bool)
                 conditional = kernel.conditional(since[None, known], since[[last]])
                 own, left = kernel.expect(conditional, rest[..., None], observed)
-                expected = own[:, 0, 0] + shared[:, 0] @ parts[place]
-                innovations.append(paths[:, last, place] - expected)
-                spread = left[0, 0] + kernel.noise[0]
-                variances.append(spread + (unknown[0] + wide.noise) @ parts[place] ** 2)
-    values, *by = np.array(innovations).T
-    weights = lsq_linear(np.array(by).T, values, (0, 1)).x
-    assert len(foresights) == 3
-    np.testing.assert_allclose(model.shrinkage, weights, atol=1e-5)
-    inflation = np.mean((values - weights @ by) ** 2) / np.mean(variances)
-    np.testing.assert_allclose(model.inflation, inflation, rtol=1e-5)
+                found.append(paths[:, last, place] - own[:, 0, 0] - shared[:, 0] @ parts[place])
+                unknowns.append(left[0, 0] + unknown[0] @ parts[place] ** 2)
+                noises.append(kernel.noise[0] + wide.noise @ parts[place] ** 2)
+        np.testing.assert_allclose(returned[number].parts, np.array(found).T, atol=1e-8)
+        np.testing.assert_allclose(returned[number].unknown, unknowns, rtol=1e-6, atol=1e-10)
+        np.testing.assert_allclose(returned[number].noise, noises, rtol=1e-6)
+
+
+def test_weights_of_the_course_are_least_squares_within_bounds(rng):
+    parts = rng.normal(size=(4, 500))
+    parts[0] += 0.7 * parts[1] - 0.5 * parts[2] + 1.4 * parts[3]
+    found = made_up_innovations(parts, np.repeat(np.arange(50), 10))
+    products = CourseProducts.of(found, 50)
+    weights = products.weights(np.ones(50, dtype=bool), (0, 1, 2))
+    np.testing.assert_allclose(weights, lsq_linear(parts[1:].T, parts[0], (0, 1)).x, atol=1e-5)
+    squares = (parts[0] - weights @ parts[1:]) ** 2
+    np.testing.assert_allclose(products.errors(weights), squares.reshape(50, 10).mean(axis=1))
+
+
+def test_a_course_that_says_nothing_is_left_out_and_one_that_does_is_kept(rng):
+    people = np.repeat(np.arange(60), 20)
+    parts = rng.normal(size=(4, 1200))
+    nothing = CourseProducts.of(made_up_innovations(parts, people), 60)
+    assert choose_columns(nothing)[0] == ()
+    parts[0] += 0.5 * parts[2]
+    something = CourseProducts.of(made_up_innovations(parts, people), 60)
+    assert choose_columns(something)[0] == (0, 1, 2)
+
+
+def made_up_innovations(parts, people):
+    n = parts.shape[1]
+    ones, zeros = np.ones(n), np.zeros(n, dtype=int)
+    return Innovations(parts, ones, ones, ones, zeros, people, people, ones, ones, zeros)
 
 
 def test_who_is_like_nobody_in_training_is_not_foretold_a_fall_of_everything(fitted):
@@ -355,3 +361,20 @@ def test_who_is_like_others_is_predicted_from_the_stage_found(fitted):
     used = placed.for_prediction()
     np.testing.assert_array_equal(used.speeds, placed.speeds)
     np.testing.assert_array_equal(used.shifts, placed.shifts)
+
+
+def test_a_course_that_adds_nothing_is_said_and_not_believed(rng):
+    subjects, times = np.repeat(np.arange(60), 4), np.tile(np.arange(4.0), 60)
+    levels = rng.normal(size=(60, 40))[subjects]
+    values = levels + 0.3 * rng.normal(size=levels.shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bd.BraindiveWarning)  # of the direction, perhaps
+        model = bd.DIVE(2, random_state=0).fit(bd.Cohort(values, subjects=subjects, times=times))
+    assert any("adds nothing here" in said for said in model.warnings_)
+    assert not model.personal_.shrinkage[1:].any()
+
+
+def test_a_course_that_helps_is_not_said_to_add_nothing(fitted):
+    model, _ = fitted
+    assert not any("adds nothing here" in said for said in model.warnings_)
+    assert not any("against the disease" in said for said in model.warnings_)

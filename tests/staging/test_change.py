@@ -5,6 +5,7 @@ import pytest
 
 import braindive as bd
 from braindive.dive.timeline import Timeline
+from braindive.fit_warnings import direction_warning
 from braindive.staging.change import VisitSeries, spans
 from braindive.staging.noise_prior import NoisePrior
 
@@ -169,3 +170,15 @@ def test_without_staging_or_fit_there_is_one_clear_sentence(study):
     with pytest.raises(bd.ParameterError, match="staging=True"):
         bd.change(model, cohort)
     assert np.allclose(model.scores(cohort)["score_se"], 0)
+
+
+def test_people_who_move_against_the_disease_are_told_of():
+    series, _ = stable_people(np.random.default_rng(5), 4, slope=-1.0)
+    everybody = np.ones(MANY, dtype=bool)
+    said = direction_warning(series.lines(), everybody)
+    assert said is not None
+    assert "against the disease's direction" in said
+    still, _ = stable_people(np.random.default_rng(6), 4)
+    assert direction_warning(still.lines(), everybody) is None
+    onward, _ = stable_people(np.random.default_rng(7), 4, slope=1.0)
+    assert direction_warning(onward.lines(), everybody) is None

@@ -38,7 +38,7 @@ def cohort(request):
 def enough_people():
     """Learning needs fewer people than the cohort has, so that it selects visits."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning, "_ENOUGH_SUBJECTS", 50)
+        patch.setattr(learning, "_JUDGES", 50)
         yield
 
 

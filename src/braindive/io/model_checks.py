@@ -39,7 +39,8 @@ class Form:
 
 # By the names in the file, which never change.
 # V vertices, K clusters, S subjects, N visits, P parameters of a curve, M parameters of curves
-# and population, G groups of the population, C components, I one more than K; digits are lengths.
+# and population, G groups of the population, C components, L levels of the noise, I one more than
+# K; digits are lengths.
 _FITTED = {
     "responsibilities_": Form("VK", "share"),
     "labels_": Form("V", "cluster"),
@@ -119,6 +120,14 @@ _OBJECTS: dict[str, dict[str, Form]] = {
         "components": Form("VC"),
         "inflation": Form("", "positive"),
     },
+    "PersonalNoise": {
+        "levels": Form("L"),
+        "logs": Form("L", "log"),
+        "own": Form("", "not negative"),
+        "scatter": Form("", "positive"),
+        "whole": Form("", "share"),
+        "single": Form("", "positive"),
+    },
 }
 # Objects inside of objects.
 _INSIDE = {
@@ -129,6 +138,8 @@ _INSIDE = {
         "curve_uncertainty": "CurveUncertainty",
     },
 }
+# And those that files of before do not have.
+_SINCE = {"PersonalModel": {"varying": "PersonalNoise"}}
 _KERNELS = {"PersonalModel": {"vertex_kernel": "V", "component_kernel": "C"}}
 # Nobody is faster or slower than others by more than this power of e.
 _LARGEST_LOG = 50.0
@@ -275,6 +286,9 @@ class _Sizes:
         self.check_all(f"{where} ", parts, _OBJECTS.get(kind, {}))
         for inner, form in _INSIDE.get(kind, {}).items():
             self.check_object(f"{where} {inner}", parts[inner], form)
+        for inner, form in _SINCE.get(kind, {}).items():
+            if parts.get(inner) is not None:
+                self.check_object(f"{where} {inner}", parts[inner], form)
         if "trajectories" in parts:
             self.check_curves(f"{where} trajectories", parts["trajectories"])
         for inner, axis in _KERNELS.get(kind, {}).items():

@@ -33,6 +33,7 @@ from braindive.dive.starts import Trace
 from braindive.dive.timeline import Timeline
 from braindive.errors import ParameterError
 from braindive.prediction.kernel import Kernel
+from braindive.prediction.noise import PersonalNoise
 from braindive.prediction.personal import PersonalModel
 from braindive.space import Regions, Surface, Volume, space_from_arrays
 from braindive.staging.covariance import Covariance
@@ -145,8 +146,10 @@ REGISTRY: dict[str, Saveable] = {
         "vertex_kernel",
         "component_kernel",
         "inflation",
+        "varying",
         beliefs="shrinkage",
     ),
+    "PersonalNoise": saveable(PersonalNoise, "levels", "logs", "own", "scatter", "whole", "single"),
     "Kernel": saveable(Kernel, "shape", "persistent", "noise"),
     # What the preprocessing was told and, with a trailing underscore, what it has learnt.
     "Preprocessing": saveable(
@@ -213,6 +216,7 @@ _ADDED: dict[str, dict[str, Any]] = {
     "Training": {"design": None},
     "Population": {"effects": None},
     "Preprocessing": {"reference": "controls", "drop_zeros": False},
+    "PersonalModel": {"varying": None},
 }
 """Fields that a format got after it was new, and what they are without being in a file.
 

@@ -10,15 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
 
 from braindive.arrays import Array, BoolArray
-from braindive.dive.timeline import Timeline
-
-# The average over all series counts as so many subjects' worth of a prior for each. A choice.
-_POOLING = 20.0
-# Least noise as a share of the variance of a series. A choice.
-_LEAST_NOISE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -139,100 +132,3 @@ class Conditional:
     values: Array
     vectors: Array
     turned: Array
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Sums of products of a person's deviations at two visits, over people.
-
-    Parameters
-    ----------
-    products : (3, n_series)
-        Weighted with 1, t t' and min(t, t'), over pairs of different visits.
-    squares : (n_series,)
-        Over visits.
-    """
-
-    products: Array
-    squares: Array
-
-    @classmethod
-    def of(cls, timeline: Timeline, times: Array, deviations: Array) -> Moments:
-        """Sum over people; deviations (n_visits, n_series) are 0 where not observed.
-
-        Times count from each person's first visit.
-        """
-        counts = timeline.n_visits_of_subject
-        starts = timeline.starts[np.argsort(-counts, kind="stable")]  # often seen people first
-        times = times.astype(deviations.dtype)[:, None]
-        products = np.zeros((3, deviations.shape[1]))
-        # From last visits to first ones: min(t, t') is the time of the earlier of two.
-        later = timed_later = deviations[:0]
-        for number in reversed(range(int(counts.max()))):
-            rows = starts[: int(np.sum(counts > number))] + number
-            here = deviations[rows]
-            timed = times[rows] * here if number else here[:0]  # at first visits t is 0
-            n_later = len(later)
-            products[0] += _dot(here[:n_later], later)
-            if number:
-                products[1] += _dot(timed[:n_later], timed_later)
-                products[2] += _dot(timed[:n_later], later)
-                here[:n_later] += later
-                timed[:n_later] += timed_later
-            later, timed_later = here, timed
-        return cls(products, np.asarray(_dot(deviations, deviations), dtype=float))
-
-
-def _dot(one: Array, other: Array) -> Array:
-    """Products of two arrays, summed over the first axis."""
-    return np.asarray(np.einsum("nl,nl->l", one, other))
-
-
-def fit_kernel(
-    timeline: Timeline, times: Array, moments: Moments, shares: Array | None = None
-) -> Kernel:
-    """Fit the kernel to moments.
-
-    Parameters
-    ----------
-    timeline : Timeline
-        Whose visits they are.
-    times : (n_visits,)
-        From each person's first visit.
-    moments : Moments
-        Of the deviations.
-    shares : (n_series,), optional
-        Share of the visits at which each series was observed.
-    """
-    products, squares = moments.products, moments.squares
-    if shares is not None:
-        products = products / np.maximum(shares, 1e-3) ** 2
-        squares = squares / np.maximum(shares, 1e-3)
-    gram, diagonal = np.zeros((3, 3)), np.zeros(3)
-    counts = timeline.n_visits_of_subject
-    for count in np.unique(counts):
-        own = times[timeline.starts[counts == count][:, None] + np.arange(count)]
-        one, other = (own[:, visits] for visits in np.triu_indices(count, 1))
-        basis = np.stack([np.ones_like(one), one * other, np.minimum(one, other)]).reshape(3, -1)
-        gram += basis @ basis.T
-        diagonal += [own.size, np.sum(own**2), np.sum(own)]
-    n_visits, n_series = len(times), len(squares)
-    variance = squares / n_visits
-    if gram[0, 0] == 0:  # nobody was seen twice: half of what is seen is taken to last
-        return Kernel(np.array([1.0, 0.0, 0.0]), 0.5 * variance, 0.5 * variance)
-    # With two visits each, the first at time 0, slopes and drifts leave no trace in products.
-    told = np.flatnonzero(np.diag(gram) > 1e-9 * gram[0, 0])
-    part, scale = gram[np.ix_(told, told)], np.sqrt(np.diag(gram)[told])
-    root = np.linalg.cholesky(part / scale[:, None] / scale + 1e-6 * np.eye(len(told))).T
-    found, _ = nnls(root, np.linalg.solve(root.T, products[told].sum(axis=1) / scale))
-    shape = np.zeros(3)
-    shape[told] = found / scale / n_series
-    if not shape.any():
-        shape = np.array([1.0, 0.0, 0.0])
-    shape = shape / (shape @ gram[0] / gram[0, 0])  # kappa is 1 on average over pairs
-    persistent = np.maximum(shape @ products / (shape @ gram @ shape), 0.0)
-    weight = _POOLING / (timeline.n_subjects + _POOLING)
-    typical = float(np.sum(persistent)) / max(float(np.sum(variance)), 1e-300)
-    persistent = (1 - weight) * persistent + weight * typical * variance
-    noise = variance - persistent * (shape @ diagonal) / n_visits
-    return Kernel(shape, persistent, np.maximum(noise, _LEAST_NOISE * variance + 1e-12))

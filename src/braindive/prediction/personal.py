@@ -18,6 +18,7 @@ from braindive.dive.timeline import Timeline
 from braindive.prediction.course import Course
 from braindive.prediction.deviations import Deviations
 from braindive.prediction.kernel import Conditional, Kernel
+from braindive.prediction.noise import PersonalNoise
 from braindive.values.protocol import Block, Found, Products
 
 
@@ -39,7 +40,9 @@ class PersonalModel:
     vertex_kernel, component_kernel : Kernel
         How deviations persist.
     inflation : float
-        Squared error of predictions on the training cohort over its expectation.
+        By what variances are to be multiplied so that intervals hold people left out.
+    varying : PersonalNoise, optional
+        How noise depends on level and person; not at all, where it is not said.
     """
 
     means: Array
@@ -50,6 +53,7 @@ class PersonalModel:
     vertex_kernel: Kernel
     component_kernel: Kernel
     inflation: float
+    varying: PersonalNoise | None = None
 
     def fixed(self, course: Course) -> Array:
         """Columns to be multiplied with (responsibilities, rates) of the vertices, (n, K + 1)."""
@@ -95,21 +99,49 @@ class PersonalModel:
             expected = self.means @ self.components
             scores = sums - expected - deviations.course @ (loadings.T @ self.components)
         wide, groups = self.component_kernel, []
+        factors = np.ones(timeline.n_subjects)
+        if variances:
+            factors = self._person_factors(deviations, timeline)
         for wanted, rows in alike(timeline, future.subject_of_visit):
             times = past.since[rows], future.since[wanted]
             conditional = self.vertex_kernel.conditional(*times)
             shared, unknown = wide.expect(wide.conditional(*times), scores[rows])
-            groups.append(Group(_as_slice(wanted), rows, conditional, shared, unknown + wide.noise))
+            own = factors[future.subject_of_visit[wanted]]
+            inflation = self.inflation * (self.factors.single if rows.shape[1] == 1 else 1.0)
+            groups.append(
+                Group(_as_slice(wanted), rows, conditional, shared, unknown, own, inflation)
+            )
         step = Predict(
             groups,
             self.fixed(future),
             self.vertex_kernel.shape,
-            self.inflation if variances else None,
+            wide.noise,
+            self.factors,
+            variances,
         )
         found, _ = deviations.beyond(scores, self.components).run(
             step, self.components, self.vertex_kernel.persistent, self.vertex_kernel.noise
         )
         return found[0], found[1] if variances else None
+
+    @property
+    def factors(self) -> PersonalNoise:
+        """How noise depends on level and person."""
+        return PersonalNoise.constant() if self.varying is None else self.varying
+
+    def noise(self) -> Array:
+        """Noise variance of one measurement of every vertex, (n_vertices,): usually."""
+        shared = (self.components**2) @ self.component_kernel.noise
+        return np.asarray(self.vertex_kernel.noise + shared)
+
+    def _person_factors(self, deviations: Deviations, timeline: Timeline) -> Array:
+        """By what each person's noise is larger than usual, as far as its history tells."""
+        counts = timeline.n_visits_of_subject
+        if self.factors.is_alike or counts.max() < 2:
+            return np.ones(timeline.n_subjects)
+        step = Scatter(timeline, deviations.course, self.factors)
+        _, (sums, seen) = deviations.run(step, self.noise())
+        return self.factors.of_people(sums / np.maximum(seen, 1.0), counts)
 
 
 @dataclass(frozen=True)
@@ -126,15 +158,21 @@ class Group:
         From these to the visits to predict, for the vertices' kernel.
     shared : (n_group, n_components)
         Expected scores on the components.
-    variance : (n_group, n_components)
-        Their variances, noise included.
+    unknown : (n_group, n_components)
+        Their variances without noise.
+    factors : (n_group,)
+        Of the persons' noise.
+    inflation : float
+        Of all variances.
     """
 
     wanted: IntArray | slice
     rows: IntArray
     conditional: Conditional
     shared: Array
-    variance: Array
+    unknown: Array
+    factors: Array
+    inflation: float
 
 
 @dataclass(frozen=True)
@@ -149,14 +187,20 @@ class Predict:
         What the visits to predict have in common.
     shape : (3,)
         Of the vertices' kernel.
-    inflation : float or None
-        Of the variances; None leaves them out.
+    shared_noise : (n_components,)
+        Noise of the components.
+    varying : PersonalNoise
+        How noise depends on the level.
+    with_variances : bool
+        Whether to find variances too.
     """
 
     groups: list[Group]
     course: Array
     shape: Array
-    inflation: float | None
+    shared_noise: Array
+    varying: PersonalNoise
+    with_variances: bool
 
     def __call__(
         self, block: Block, residuals: Array, means: Array, loadings: Array, *own: Any
@@ -168,7 +212,8 @@ class Predict:
         weights = np.column_stack([levels, unit.scale * loadings]).astype(dtype).T
         n_visits = len(self.course)
         expected = block.buffer("expected", n_visits)
-        variances = None if self.inflation is None else block.buffer("variances", n_visits)
+        variances = block.buffer("variances", n_visits) if self.with_variances else None
+        usual = noise + (parts**2) @ self.shared_noise
         for group in self.groups:
             wanted, rows = group.wanted, group.rows
             seen = None if block.observed is None else block.observed[rows]
@@ -179,12 +224,54 @@ class Predict:
             person *= dtype.type(unit.scale)
             person += course.astype(dtype) @ weights
             expected[wanted] = person
-            if variances is not None and self.inflation is not None:
-                left += kernel.noise
-                left += group.variance @ (parts**2).T
-                left *= self.inflation * unit.scale**2
+            if variances is not None:
+                levels = (person - dtype.type(unit.offset)) / dtype.type(unit.scale)
+                left += group.unknown @ (parts**2).T
+                factor = self.varying.at(levels)
+                if self.varying.whole:
+                    left *= factor
+                left += usual * factor * group.factors[:, None]
+                left *= group.inflation * unit.scale**2
                 variances[wanted] = left
         return (expected,) if variances is None else (expected, variances), ()
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Scatter of people's visits around their means over what noise makes expect.
+
+    Parameters
+    ----------
+    timeline : Timeline
+        Of the visits.
+    course : (n_visits, n)
+        What was taken out of the values, besides the means.
+    varying : PersonalNoise
+        How noise depends on the level.
+    """
+
+    timeline: Timeline
+    course: Array
+    varying: PersonalNoise
+
+    def __call__(
+        self, block: Block, residuals: Array, means: Array, loadings: Array, *own: Any
+    ) -> Found:
+        """Return sums over vertices and the number of these, (n_subjects,) each."""
+        (noise,), timeline = own, self.timeline
+        values = residuals + (self.course @ loadings.T).astype(residuals.dtype)
+        if block.observed is None:
+            counts = timeline.n_visits_of_subject[:, None].astype(float)
+        else:
+            values = values * block.observed
+            counts = timeline.by_subject(block.observed.astype(float))
+        mean = timeline.by_subject(values) / np.maximum(counts, 1.0)
+        # The sum of squares around the mean.
+        squares = timeline.by_subject(values**2) - counts * mean**2
+        usual = noise * self.varying.at(means + mean)
+        within = np.maximum(squares, 0.0) / np.maximum(counts - 1, 1.0) / usual
+        seen = np.broadcast_to(counts > 1, within.shape)
+        return (), (np.sum(within * seen, axis=1), seen.sum(axis=1).astype(float))
 
 
 def _as_slice(indices: IntArray) -> IntArray | slice:

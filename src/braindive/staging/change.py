@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from braindive.arrays import Array, IntArray
+from braindive.arrays import Array, BoolArray, IntArray
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.timeline import Timeline
 from braindive.staging.covariance import Covariance
@@ -205,12 +205,24 @@ def find_changes(
     sums, weights : (n_visits, n_clusters)
         Their pooled measurements.
     """
-    sums_then, weights_then, kinds = training.sums, training.weights, training.groups
-    known = stager.place(training.timeline, sums_then, weights_then, kinds, training.design)
     trusted = isinstance(stager, MarginalStager)
-    noise = visit_series(stager, known, sums_then, weights_then).lines().noise(trusted)
+    noise = training_lines(stager, training).noise(trusted)
     timeline = placed.timeline
     return visit_series(stager, placed, sums, weights).lines().changes(noise, spans(timeline))
+
+
+def training_lines(stager: Stager, training: Training) -> Lines:
+    """Lines through the visits of the training subjects."""
+    sums, weights, groups = training.sums, training.weights, training.groups
+    known = stager.place(training.timeline, sums, weights, groups, training.design)
+    return visit_series(stager, known, sums, weights).lines()
+
+
+def patients(training: Training) -> BoolArray:
+    """Which training subjects are not controls, (n_subjects,); all, if none are known."""
+    if training.groups is None or training.groups.max() == 0:
+        return np.ones(training.timeline.n_subjects, dtype=bool)
+    return np.asarray(training.groups == training.groups.max())
 
 
 def spans(timeline: Timeline) -> Array:
