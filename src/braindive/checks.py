@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 
 from braindive.arrays import Array, BoolArray, IntArray
 from braindive.cohort import Cohort
@@ -58,10 +59,22 @@ def check_memory(memory: Any) -> int | None:
         return None
     units = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
     units |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
-    match = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", str(memory))
+    match = re.fullmatch(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*([A-Za-z]*)\s*", str(memory))
     if match is None or match[2].upper() not in units:
         raise ParameterError(f'memory must be a size such as "2GB"; got {memory!r}.')
     return int(float(match[1]) * units[match[2].upper()])
+
+
+def check_seed(seed: Any) -> np.random.RandomState:
+    """A generator of a seed: a whole number, a RandomState, or None for another every time."""
+    try:
+        generator: np.random.RandomState = check_random_state(seed)
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"random_state must be a whole number from 0 to 4294967295, a RandomState or None; got "
+            f"{seed!r}."
+        ) from None
+    return generator
 
 
 def check_n_clusters(n_clusters: Any, cohort: Cohort) -> int:

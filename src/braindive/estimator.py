@@ -15,10 +15,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_random_state
 
 from braindive.arrays import Array, BoolArray, IntArray
-from braindive.checks import check_memory, check_settings, check_variation
+from braindive.checks import check_memory, check_seed, check_settings, check_variation
 from braindive.cluster_names import display_names
 from braindive.cluster_table import change_errors, cluster_table, curve_errors
 from braindive.cohort.cohort import Cohort, check_cohort
@@ -296,7 +295,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         cohort = self._preprocess(given)
         keep = None if self.preprocessing_ is None else self.preprocessing_.keep_
         regions, settings = check_settings(self, cohort, keep)
-        random = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        random = np.random.default_rng(check_seed(self.random_state).randint(2**31))
         controls = None if cohort.controls is None else cohort.controls[cohort.canonical_order]
         covariates, design = learn_design(self, cohort, timeline_of(cohort))
 

@@ -9,6 +9,7 @@ import typer
 
 import braindive as bd
 from braindive.cli.console import messages, output, readable_notes, say
+from braindive.cli.numbers import check_jobs
 from braindive.cli.outputs import check_output_file
 from braindive.cli.progress import count_progress
 from braindive.cli.settings import FitSettings, write_settings
@@ -35,7 +36,9 @@ def adni(
         str, typer.Option(help="Subject on whose surface the maps are.")
     ] = "fsaverage",
     space: SpaceOption = None,
-    jobs: Annotated[int | None, typer.Option(help="Threads; all cores by default.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Threads; all cores by default.", callback=check_jobs)
+    ] = None,
 ) -> None:
     """Join ADNIMERGE with FreeSurfer's maps, and write a cohort and the settings of its fit.
 

@@ -18,6 +18,7 @@ from braindive.cli.evidence import (
     write_table,
 )
 from braindive.cli.inputs import open_cohort
+from braindive.cli.numbers import check_seed
 from braindive.cli.outputs import check_output_folder
 
 
@@ -40,7 +41,9 @@ def cohorts(
         int, typer.Option(min=1, help="Draws for the overlap of areas by chance.")
     ] = 1000,
     space: SpaceOption = None,
-    seed: Annotated[int, typer.Option(help="Seed of the fits and of the draws.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the fits and of the draws.", callback=check_seed)
+    ] = 0,
     json: JsonOption = False,
 ) -> None:
     """Compare the course of the disease in two cohorts, or of two diseases.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import signal
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,8 +18,33 @@ from rich.console import Console
 
 from braindive.errors import BraindiveWarning
 
-output = Console(highlight=False, soft_wrap=True)
-messages = Console(stderr=True, highlight=False, soft_wrap=True)
+# What a terminal would obey: an id or a file name may hold anything. Lines and tabs are kept.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class _PlainConsole(Console):
+    """Prints texts as they are: nothing in them is a command, a colour or a picture."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print, with control characters written out."""
+        told = [visible(each) if isinstance(each, str) else each for each in objects]
+        super().print(*told, **options)
+
+
+def visible(text: str) -> str:
+    r"""Text in which control characters are written out, as a terminal must not obey them.
+
+    Examples
+    --------
+    >>> from braindive.cli.console import visible
+    >>> print(visible("sub-1" + chr(27) + "[31m"))
+    sub-1\x1b[31m
+    """
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+output = _PlainConsole(highlight=False, soft_wrap=True, emoji=False)
+messages = _PlainConsole(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
 def say(text: str) -> None:
@@ -35,6 +62,20 @@ def end_interrupted(state: str) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     say(f"Interrupted; {state}.")
     raise typer.Exit(130) from None
+
+
+def interruptible(command: Callable[..., None]) -> Callable[..., None]:
+    """Let Ctrl-C end a command with one line, where it does not say more itself."""
+
+    @wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except KeyboardInterrupt:
+            kept = command.__name__ == "pack"
+            end_interrupted("the same command goes on from here" if kept else "nothing is kept")
+
+    return run
 
 
 @contextmanager

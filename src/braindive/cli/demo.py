@@ -14,6 +14,7 @@ from rich.table import Table
 import braindive as bd
 from braindive.cli.console import messages, output
 from braindive.cli.demo_disease import demo_cortex, demo_stages
+from braindive.cli.numbers import check_seed
 from braindive.cli.outputs import check_output_folder
 from braindive.cli.using import with_diagnosis
 from braindive.io.written_tables import write_table
@@ -22,7 +23,9 @@ from braindive.progress import fit_progress
 
 def demo(
     folder: Annotated[Path, typer.Argument(help="Folder for the outputs.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(help="Seed of the simulation and of the fit.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the simulation and of the fit.", callback=check_seed)
+    ] = 0,
 ) -> None:
     """Simulate a disease on a real cortex, fit DIVE, compare with the truth, and report.
 

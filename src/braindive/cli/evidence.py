@@ -19,6 +19,7 @@ from braindive.arrays import IntArray
 from braindive.cli.console import end_interrupted, messages, output, print_json, say
 from braindive.cli.fitting import connect
 from braindive.cli.inputs import open_cohort
+from braindive.cli.numbers import check_jobs, check_seed
 from braindive.cli.outputs import check_output_folder
 from braindive.cli.progress import count_progress
 from braindive.cli.settings import read_settings
@@ -30,8 +31,14 @@ from braindive.io.outputs import replace_file
 CohortArgument = Annotated[Path, typer.Argument(help="Table of scans, or packed cohort.")]
 FolderOption = Annotated[Path, typer.Option("--output", "-o", help="Folder to write into.")]
 SpaceOption = Annotated[str | None, typer.Option(help="Where the values of a table lie.")]
-SeedOption = Annotated[int, typer.Option(help="Seed of the splits and of the fits.")]
-JobsOption = Annotated[int, typer.Option("--jobs", "-j", help="Workers; -1 for all cores.")]
+SeedOption = Annotated[
+    int, typer.Option(help="Seed of the splits and of the fits.", callback=check_seed)
+]
+JobsOption = Annotated[
+    int, typer.Option("--jobs", "-j", help="Workers; -1 for all cores.", callback=check_jobs)
+]
+# Numbers of clusters that one command may try: each takes many fits. A choice.
+_MOST_NUMBERS = 100
 DaskOption = Annotated[str | None, typer.Option(help="Address of a Dask scheduler to fit on.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Output for machines.")]
 
@@ -244,8 +251,15 @@ def parse_numbers(text: str) -> list[int]:
     try:
         for part in text.split(","):
             first, _, last = part.partition("-")
-            numbers += range(int(first), int(last or first) + 1)
-    except ValueError:
+            wanted = range(int(first), int(last or first) + 1)
+            if len(numbers) + len(wanted) > _MOST_NUMBERS:
+                raise bd.ParameterError(
+                    f"-k {text} names more than {_MOST_NUMBERS} numbers; try fewer."
+                )
+            numbers += wanted
+    except (ValueError, OverflowError) as error:
+        if isinstance(error, bd.ParameterError):
+            raise
         raise bd.ParameterError(f"-k must be numbers such as 2-8 or 2,3,5; got {text!r}.") from None
     if not numbers:
         raise bd.ParameterError(f"-k {text} holds no number; the smaller one comes first.")

@@ -14,6 +14,7 @@ import typer
 import braindive as bd
 from braindive.cli.console import end_interrupted, messages, output, print_json, say
 from braindive.cli.inputs import open_cohort
+from braindive.cli.numbers import check_seed
 from braindive.cli.outputs import (
     STANDARD_OUTPUT,
     OverwriteOption,
@@ -153,7 +154,9 @@ def fit(
             rich_help_panel=_MODEL,
         ),
     ] = "",
-    seed: Annotated[int, typer.Option(help="Seed of the starts.", rich_help_panel=_RUN)] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the starts.", rich_help_panel=_RUN, callback=check_seed)
+    ] = 0,
     starts: Annotated[
         int,
         typer.Option(help="Starts to find clusters from; the best goes on.", rich_help_panel=_RUN),

@@ -38,7 +38,13 @@ def open_cohort(
             raise bd.ParameterError(
                 f"{path} is a folder, and no packed cohort; give its table: {', or '.join(tables)}"
             )
-        return bd.open_packed(path)
+        opened = bd.open_packed(path)
+        if isinstance(space, str) and getattr(opened.space, "name", None) != space:
+            held = "none" if opened.space is None else opened.space.name
+            raise bd.ParameterError(
+                f"--space {space} belongs to a table; {path} is packed, and its space is {held}."
+            )
+        return opened
     if not path.exists():
         raise bd.ParameterError(
             f"there is no cohort {path}{suggest_path(path)}: give a cohort.tsv or a packed cohort."

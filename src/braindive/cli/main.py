@@ -10,7 +10,13 @@ import typer
 import braindive as bd
 from braindive.cli.adni import adni
 from braindive.cli.cohorts import cohorts
-from braindive.cli.console import messages, orderly_termination, readable_warnings, say
+from braindive.cli.console import (
+    interruptible,
+    messages,
+    orderly_termination,
+    readable_warnings,
+    say,
+)
 from braindive.cli.demo import demo
 from braindive.cli.evidence import compare, groups, select
 from braindive.cli.fitting import fit
@@ -61,7 +67,7 @@ for command in (
     cohorts,
     report,
 ):
-    app.command()(command)
+    app.command()(interruptible(command))
 
 
 def run() -> None:

@@ -12,6 +12,7 @@ import typer
 import braindive as bd
 from braindive.cli.console import messages, output, print_json, readable_notes, say
 from braindive.cli.inputs import join_regions, open_cohort
+from braindive.cli.numbers import check_jobs, check_seed
 from braindive.cli.outputs import OverwriteOption, check_output_folder
 from braindive.cli.progress import count_progress
 from braindive.cli.table_options import TableOptions, reads_table
@@ -52,7 +53,7 @@ def simulate(
     personal_smoothing: Annotated[
         int, typer.Option(help="Rounds of neighbour averaging of these differences.")
     ] = 0,
-    seed: Annotated[int, typer.Option(help="Seed.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed.", callback=check_seed)] = 0,
     overwrite: OverwriteOption = False,
     layout: Annotated[
         str,
@@ -155,7 +156,9 @@ def pack(
     to: Annotated[Path, typer.Option("--output", "-o", help="Packed cohort to write.")],
     space: SpaceOption = None,
     regions: RegionsOption = None,
-    jobs: Annotated[int | None, typer.Option(help="Processes; all cores by default.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Processes; all cores by default.", callback=check_jobs)
+    ] = None,
     *,
     table: TableOptions,
 ) -> None:

@@ -18,6 +18,14 @@ from braindive.space.fsaverage import BUILT_IN, fsaverage5
 from braindive.values.storage import Stored
 from braindive.values.walking import vertex_blocks
 
+# Values and times beyond this are none of a brain, and their squares leave single precision.
+_LARGEST = 1e15
+# Nobody is followed up for less than this share of a year, which is a second.
+_SHORTEST = 3e-8
+# How much larger than at most vertices a value may be before others are lost beside it: digits of
+# single precision, and of double precision less those that sums of squares need.
+_MOST_ABOVE = {4: 1e7, 8: 1e12}
+
 
 def read_only(array: Any) -> Any:
     """A view of the array that cannot be written to."""
@@ -52,6 +60,22 @@ def sorted_ids(subjects: np.ndarray) -> np.ndarray:
 
 def check_values(values: Any) -> Array:
     """Two-dimensional float32 or float64 values, without a copy where they are that already."""
+    if sparse.issparse(values):
+        raise CohortError(
+            "values are a sparse matrix, which says 0 where nothing was measured; give an array, "
+            "such as values.toarray(), with NaN there."
+        )
+    if isinstance(values, pd.DataFrame) and np.asarray(values).dtype.kind == "O":
+        try:
+            values = values.to_numpy(dtype=float, na_value=np.nan)
+        except (TypeError, ValueError):
+            raise CohortError("values have columns that are not numbers; leave them out.") from None
+    elif isinstance(values, np.ma.MaskedArray):
+        if values.dtype.kind in "fiub":
+            kind = values.dtype if values.dtype.kind == "f" else np.dtype(float)
+            values = np.where(np.ma.getmaskarray(values), kind.type(np.nan), values.data)
+    elif isinstance(values, np.matrix):
+        values = np.asarray(values)
     if not hasattr(values, "dtype") or not hasattr(values, "shape"):
         try:
             values = np.asarray(values)
@@ -121,6 +145,7 @@ def is_missing(subject: Any) -> bool:
 
 def check_times(times: ArrayLike, n_visits: int) -> Array:
     """Finite years, one for each visit."""
+    masked = np.ma.getmaskarray(times) if isinstance(times, np.ma.MaskedArray) else None
     array = np.asarray(times)
     if array.dtype.kind not in "fiuO" or array.ndim != 1:
         raise CohortError(
@@ -129,16 +154,26 @@ def check_times(times: ArrayLike, n_visits: int) -> Array:
         )
     try:
         numbers = array.astype(float)
-    except (TypeError, ValueError):
-        bad = [row for row, value in enumerate(array) if not isinstance(value, (int, float))]
+    except (OverflowError, TypeError, ValueError):
+        bad = [row for row, value in enumerate(array) if not isinstance(value, (int, float))] or [0]
         raise CohortError(
             f"times must be numbers (years); not so in rows {some(bad)}, for example "
             f"{array[bad[0]]!r}."
         ) from None
     check_length("times", len(numbers), n_visits)
+    if masked is not None:
+        numbers[masked] = np.nan
     bad = np.flatnonzero(~np.isfinite(numbers)).tolist()
     if bad:
         raise CohortError(f"times are missing or infinite in rows {some(bad)}; drop those visits.")
+    largest = int(np.abs(numbers).argmax())
+    if abs(numbers[largest]) > _LARGEST:
+        raise CohortError(f"times must be years; row {largest} has {numbers[largest]:g}.")
+    span = float(np.ptp(numbers))
+    if 0 < span < _SHORTEST:
+        raise CohortError(
+            f"times must be years; all of them lie within {span:g} (from {numbers.min():g})."
+        )
     return read_only(numbers)
 
 
@@ -222,7 +257,10 @@ def check_finite(values: Stored, subjects: np.ndarray, times: Array) -> bool:
     Looks at some vertices at a time, since the values may lie on disk.
     """
     missing, empty = False, np.ones(values.shape[0], dtype=bool)
+    sizes = np.zeros(values.shape[1])
     for where, block in vertex_blocks(values):
+        # Of NaNs and numbers the numbers; infinities are told below.
+        sizes[where] = np.maximum(np.fmax.reduce(block, axis=0), -np.fmin.reduce(block, axis=0))
         with np.errstate(invalid="ignore", over="ignore"):
             if np.isfinite(block.sum()):  # one sum sees any NaN or infinity
                 empty[:] = False
@@ -244,7 +282,46 @@ def check_finite(values: Stored, subjects: np.ndarray, times: Array) -> bool:
             f"the visit of subject {subjects[row]!r} at time {times[row]:g} (row {row}) has no "
             "measurement at all; drop it."
         )
+    _check_sizes(values, sizes, subjects, times)
     return missing
+
+
+def _check_sizes(values: Stored, sizes: Array, subjects: np.ndarray, times: Array) -> None:
+    """Refuse values that are beyond all measure, or beside which all others are lost.
+
+    Parameters
+    ----------
+    values : (n_visits, n_vertices)
+        As they are stored.
+    sizes : (n_vertices,)
+        Largest size of the values of each vertex; NaN where there is none.
+    subjects, times : (n_visits,)
+        For the message.
+    """
+    largest, usual = float(np.nanmax(sizes)), float(np.nanmedian(sizes))
+    if largest == 0:
+        return
+    if largest < 1 / _LARGEST:
+        raise CohortError(
+            f"no value is larger than {largest:g}; give them in a unit in which they are about 1."
+        )
+    # Where most vertices are 0 everywhere, the others tell what is usual.
+    usual = usual or float(np.median(sizes[sizes > 0]))
+    most = min(_LARGEST, usual * _MOST_ABOVE[values.dtype.itemsize])
+    if largest <= most:
+        return
+    if usual * _MOST_ABOVE[values.dtype.itemsize] >= largest:
+        raise CohortError(
+            f"values are as large as {largest:g}; give them in a unit in which they are about 1."
+        )
+    vertex = int(np.nanargmax(sizes))
+    column = np.asarray(values[:, vertex : vertex + 1])[:, 0]
+    row = int(np.nanargmax(np.abs(column)))
+    raise CohortError(
+        f"the visit of subject {subjects[row]!r} at time {times[row]:g} (row {row}) has the value "
+        f"{column[row]:g} at vertex {vertex}, where others have {usual:.3g} at most; use NaN for "
+        "not measured."
+    )
 
 
 def check_duplicates(subjects: np.ndarray, times: Array) -> None:

@@ -10,10 +10,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import stats
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from braindive.arrays import Array, IntArray
-from braindive.checks import check_count
+from braindive.checks import check_count, check_seed
 from braindive.cluster_names import display_names
 from braindive.cohort import Cohort
 from braindive.cohort.cohort import check_cohort
@@ -145,7 +144,7 @@ def compare_cohorts(
     check_count("n_permutations", n_permutations)
     model = DIVE(random_state=0) if model is None else model
     _check(a, b, model)
-    seed = check_random_state(random_state).randint(2**31)
+    seed = check_seed(random_state).randint(2**31)
     random = np.random.default_rng(seed)
     plain = clone(model).set_params(preprocessing=None)
     prepared = [_prepare(model, cohort) for cohort in (a, b)]

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 
 from braindive.arrays import IntArray
-from braindive.checks import check_assignments, check_count
+from braindive.checks import check_assignments, check_count, check_seed
 from braindive.cohort.cohort import Cohort, check_cohort
 from braindive.errors import DataWarning, ParameterError
 from braindive.estimator import DIVE
@@ -107,7 +106,7 @@ def compare_models(
     """
     cohort = check_cohort(cohort)
     check_count("history_visits", history_visits)
-    seed = check_random_state(random_state).randint(2**31)
+    seed = check_seed(random_state).randint(2**31)
     if models is None:
         averaged = bool(getattr(preprocessing, "average_hemispheres", False))
         models = default_models(cohort, n_clusters, atlas, seed, averaged)

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.utils import check_random_state
 
-from braindive.checks import check_count
+from braindive.checks import check_count, check_seed
 from braindive.cohort import Cohort
 from braindive.errors import CohortError, DataWarning, ParameterError
 
@@ -59,7 +58,7 @@ def split_subjects(
         )
     classes = subject_classes(cohort)
     counts = classes.value_counts()
-    seed = check_random_state(random_state).randint(2**31)
+    seed = check_seed(random_state).randint(2**31)
     if len(counts) < 2 or counts.max() < n_folds:
         splits = KFold(n_folds, shuffle=True, random_state=seed).split(classes)
     else:

@@ -11,9 +11,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
-from sklearn.utils import check_random_state
 
 from braindive.arrays import Array, BoolArray, IntArray
+from braindive.checks import check_seed
 from braindive.cohort import Cohort
 from braindive.errors import ParameterError
 from braindive.evaluation.folds import Ids, split_subjects
@@ -108,7 +108,7 @@ def fold_overlap(
     >>> bool((table["dice"] > 0.8).all())
     True
     """
-    seed = check_random_state(random_state).randint(2**31)
+    seed = check_seed(random_state).randint(2**31)
     folds = split_subjects(cohort, n_folds, seed)
     tasks = [(model, cohort, fold) for fold in folds]
     return overlap_table(run_tasks(_labels_without, tasks, n_jobs, progress))

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from braindive.arrays import Array, IntArray
-from braindive.checks import check_count, check_n_clusters
+from braindive.checks import check_count, check_n_clusters, check_seed
 from braindive.cohort.cohort import Cohort, check_cohort
 from braindive.errors import ParameterError, StagingWarning
 from braindive.estimator import DIVE
@@ -92,7 +91,7 @@ def select_n_clusters(
     """
     cohort = check_cohort(cohort)
     numbers = _check_candidates(candidates, cohort)
-    seed = check_random_state(random_state).randint(2**31)
+    seed = check_seed(random_state).randint(2**31)
     base = DIVE(random_state=seed) if model is None else model
     if base.assignments is not None:
         raise ParameterError("a model with fixed assignments has no number of clusters to choose.")

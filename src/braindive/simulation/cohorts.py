@@ -10,9 +10,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
-from sklearn.utils import check_random_state
 
 from braindive.arrays import Array, BoolArray, IntArray
+from braindive.checks import check_seed
 from braindive.cohort import Cohort
 from braindive.dive.curves import Trajectories
 from braindive.errors import ParameterError
@@ -191,7 +191,7 @@ def simulate_cohort(
     >>> simulation.cohort
     Cohort(20 subjects, 80 visits, 50 vertices)
     """
-    random = np.random.default_rng(check_random_state(random_state).randint(2**31))
+    random = np.random.default_rng(check_seed(random_state).randint(2**31))
     if n_subjects < 1 or n_visits < 1 or n_vertices < 1 or len(midpoints) < 1:
         raise ParameterError(
             "simulate_cohort needs at least one subject, visit, vertex and cluster."
