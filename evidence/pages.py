@@ -132,7 +132,7 @@ with one of {planted["effect"].iloc[0]} standard deviations in shifts and in log
 found as often as the data allow. Where there is a *personal offset*, people differ persistently by
 maps of that standard deviation, and noise is half as large. The tests here are those of estimated
 stages after the fit, `compare_groups(..., test="stages")`; those inside the model, which
-`compare_groups` does by default, find more ([what moves people](../effects.md)).
+`compare_groups` does by default, are measured on [another page](../effects.md).
 
 ![p-values without an effect](groups.png)
 

@@ -27,7 +27,7 @@ print(bd.compare_groups(model, "apoe4").round(3).T)
 # %%
 # The test is inside the model: carriers move the means of the population from which shifts and
 # speeds come. Estimated stages of single people, as drawn here, are shrunk towards the mean, speeds
-# most of all, and show less of it.
+# most of all, and show less of a difference than there is.
 
 bd.plot_groups(model, "apoe4")
 

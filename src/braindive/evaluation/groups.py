@@ -32,11 +32,11 @@ def compare_groups(
 
     Groups are compared inside the marginal model: it is fitted again from where it is, with the
     groups as covariates of shift and speed, and the test is whether the means of the population
-    differ. Estimated stages of single people are shrunk towards the mean, speeds most of all, so
-    that tests of these (`test="stages"`, and all there is with `people="alike"`) have less power:
-    Mann-Whitney and Welch's t-test of two groups, Kruskal-Wallis and one-way analysis of variance
-    of more, Spearman and Pearson correlation with a quantity. P-values are also given corrected for
-    the number of parameters by Holm's method.
+    differ. Estimated stages of single people are shrunk towards the mean, speeds most of all, and
+    so are differences between groups of them. Tests of these are there with `test="stages"`, and
+    are all there is with `people="alike"`: Mann-Whitney and Welch's t-test of two groups,
+    Kruskal-Wallis and one-way analysis of variance of more, Spearman and Pearson correlation with a
+    quantity. P-values are also given corrected for the number of parameters by Holm's method.
 
     A shift is the score at time zero. With years since the first visit as time that is the baseline
     score, and the two are one test, which is corrected for once. With ages it is the score
