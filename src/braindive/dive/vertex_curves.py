@@ -117,44 +117,61 @@ def own_curves(
         Of the measurements alone, at these parameters.
     """
     n_parameters, n_vertices = centre.n_parameters(), means.shape[1]
+    diagonal = np.arange(n_parameters)
     middle = centre.to_array()[0][:, None]
-    found = np.repeat(middle, n_vertices, axis=1)
-    information = np.zeros((n_parameters, n_parameters, n_vertices))
-    gradient = np.zeros((n_parameters, n_vertices))
+    out = OwnCurve(
+        np.repeat(middle, n_vertices, axis=1), np.zeros((n_parameters, n_parameters, n_vertices))
+    )
+    # Of the vertices that still move: which they are, where they are and where they go next.
+    going, found, there, curves = np.arange(n_vertices), out.parameters, out.parameters, centre
+    information, gradient = out.information, np.zeros((n_parameters, n_vertices))
     loss, damping = np.full(n_vertices, np.inf), np.full(n_vertices, 1e-3)
-    going, there, curves = np.arange(n_vertices), found, centre
     for step in range(_STEPS + 1):
         # At first all vertices have the one curve.
         if step:
             curves = bounds.clip(type(centre).from_array(there.T))
             there = curves.to_array().T
-        known, away = _of(weights, going), there - middle
-        residuals = means[:, going] - curves.evaluate(scores)
+        away = there - middle
+        values, derivatives = curves.values_and_jacobian(scores)
+        residuals = means - values
         pull = precision @ away
-        value = np.einsum("bl,bl,bl->l", known, residuals, residuals)
+        weighted = weights * residuals
+        value = np.einsum("bl,bl->l", weighted, residuals)
         value += np.einsum("pl,pl->l", away, pull)
-        better = value < loss[going]
-        some = going[better]
-        slope, fisher = _slopes(curves, scores, known, residuals)
-        found[:, some], loss[some] = there[:, better], value[better]
-        gradient[:, some] = (slope - pull)[:, better]
-        information[:, :, some] = fisher[:, :, better]
-        damping[going] *= np.where(better, 0.1, 10.0)
+        better = value < loss
+        slope, fisher = _slopes(derivatives, weights, weighted)
+        slope -= pull
+        if better.all():
+            found, loss, gradient, information = there, value, slope, fisher
+        else:
+            found = np.where(better, there, found)
+            loss = np.where(better, value, loss)
+            gradient = np.where(better, slope, gradient)
+            information = np.where(better, fisher, information)
+        damping *= np.where(better, 0.1, 10.0)
         if step == _STEPS:
             break
-        hessian = information[:, :, going] + precision[:, :, None]
-        diagonal = np.arange(n_parameters)
-        hessian[diagonal, diagonal] *= 1 + damping[going]
+        hessian = information + precision[:, :, None]
+        hessian[diagonal, diagonal] *= 1 + damping
         factor = small_cholesky(hessian)
-        forward = solve_lower(factor, gradient[:, going])
+        forward = solve_lower(factor, gradient)
         # Those that have hardly anything to gain stay where they are.
         moving = np.einsum("pl,pl->l", forward, forward) > _HARDLY
-        moves = solve_upper(factor[:, :, moving], forward[:, moving])
-        going = going[moving]
+        if not moving.all():
+            stay = going[~moving]
+            out.parameters[:, stay] = found[:, ~moving]
+            out.information[:, :, stay] = information[:, :, ~moving]
+            going, loss, damping = going[moving], loss[moving], damping[moving]
+            found, gradient = found[:, moving], gradient[:, moving]
+            information, factor = information[:, :, moving], factor[:, :, moving]
+            means, weights = means[:, moving], _of(weights, np.flatnonzero(moving))
+            forward = forward[:, moving]
         if not len(going):
             break
-        there = found[:, going] + moves
-    return OwnCurve(found, information)
+        there = found + solve_upper(factor, forward)
+    out.parameters[:, going] = found
+    out.information[:, :, going] = information
+    return out
 
 
 def _of(weights: Array, vertices: IntArray) -> Array:
@@ -164,16 +181,24 @@ def _of(weights: Array, vertices: IntArray) -> Array:
     return weights[:, vertices]
 
 
-def _slopes(curves: Curves, scores: Array, weights: Array, residuals: Array) -> tuple[Array, Array]:
-    """Gradient (n_parameters, n) and information (n_parameters, n_parameters, n) of curves."""
-    parts = list(np.moveaxis(curves.jacobian(scores), 2, 0))
+def _slopes(derivatives: Array, weights: Array, residuals: Array) -> tuple[Array, Array]:
+    """Gradient (n_parameters, n) and information (n_parameters, n_parameters, n) of curves.
+
+    Derivatives are (n_bins, n or 1, n_parameters): one curve for all, or one for each. Residuals
+    are weighted already.
+    """
+    parts = list(np.moveaxis(derivatives, 2, 0))
     n_parameters, n_vertices = len(parts), residuals.shape[1]
     gradient = np.empty((n_parameters, n_vertices))
     information = np.empty((n_parameters, n_parameters, n_vertices))
-    same = len(curves) == 1 and weights.strides[1] == 0
+    one_curve = parts[0].shape[1] == 1
+    same = one_curve and weights.strides[1] == 0
     for p, part in enumerate(parts):
+        if one_curve:
+            gradient[p] = part[:, 0] @ residuals
+        else:
+            gradient[p] = np.einsum("bl,bl->l", part, residuals)
         weighted = (weights[:, :1] if same else weights) * part
-        gradient[p] = np.einsum("bl,bl->l", *np.broadcast_arrays(weighted, residuals))
         for q in range(p + 1):
             information[p, q] = np.einsum("bl,bl->l", weighted, parts[q])
             information[q, p] = information[p, q]
@@ -209,9 +234,10 @@ class MapVertices(Step):
     onsets: Array
 
     def width(self, block: Block) -> int:
-        """As many as stay in the cache."""
+        """As many as stay in the cache, in pieces of about the same size."""
         each = 8 * len(self.bins.scores) * self.curves.n_parameters()
-        return max(_CACHE // each, 1)
+        n_pieces = -(-block.n_vertices * each // _CACHE)
+        return -(-block.n_vertices // max(n_pieces, 1))
 
     needs_summary = True
 

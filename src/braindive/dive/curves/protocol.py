@@ -79,6 +79,10 @@ class Curves(ABC):
     def jacobian(self, scores: Array) -> Array:
         """Derivatives with respect to the parameters: (n,) to (n, n_clusters, n_parameters)."""
 
+    def values_and_jacobian(self, scores: Array) -> tuple[Array, Array]:
+        """Both at once, for shapes that compute one from the other."""
+        return self.evaluate(scores), self.jacobian(scores)
+
     def at_points(self, scores: Array) -> AtPoints:
         """Values at several scores of every visit, (n_visits, n_points), with derivatives.
 

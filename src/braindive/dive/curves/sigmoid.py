@@ -61,7 +61,14 @@ class Trajectories(Curves):
 
     def jacobian(self, scores: Array) -> Array:
         """Derivatives with respect to a, b, c, d: (n,) to (n, n_clusters, 4)."""
+        return self._derivatives(self._rise(scores), scores)
+
+    def values_and_jacobian(self, scores: Array) -> tuple[Array, Array]:
+        """Both, of the same exponentials."""
         g = self._rise(scores)
+        return self.amplitude * g + self.baseline, self._derivatives(g, scores)
+
+    def _derivatives(self, g: Array, scores: Array) -> Array:
         bend = self.amplitude * g * (1 - g)
         away = np.asarray(scores, dtype=float)[:, None] - self.midpoint
         # Parameters lie apart in memory: sums over scores run along each of them.
