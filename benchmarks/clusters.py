@@ -3,11 +3,11 @@
     python benchmarks/clusters.py --seeds 4 --first-seed 100 --jobs 2
 
 Judged as `select_n_clusters` and `recommend_n_clusters` do: groups of the vertices' own curves
-around a fit with the most clusters, and the agreement of two halves of the subjects with two
-clusters, for noise with three too. Other columns of that table do not bear on the choice and are
-left out. "Noise" is a mesh with smooth noise and nothing else. With `--oracle` the number comes
-from the true midpoints of the vertices, by mixtures of normal distributions with a common variance
-and the same price for each parameter: no rule that looks at midpoints could know more.
+around a fit with the most clusters, and the agreement of two halves of the subjects with two and
+three clusters. Other columns of that table do not bear on the choice and are left out. "Noise" is
+a mesh with smooth noise and nothing else. With `--oracle` the number comes from the true midpoints
+of the vertices, by mixtures of normal distributions with a common variance and the same price for
+each parameter.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from braindive.space.fsaverage import fsaverage5_mesh
 from braindive.space.surface import Hemisphere, Surface
 
 MOST = 7
+HALVED = (2, 3)
+"""Numbers of clusters for which halves of the subjects are compared."""
 
 
 def small_sphere() -> Surface:
@@ -60,7 +62,7 @@ def recommended(n_true: int, mesh: bool, differ: bool, seed: int, n_subjects: in
         whole = fit_without(base, cohort, [], False, MOST)
         groups = whole.groups or {}
         rows = {MOST: candidate_row(whole, [], [])}
-        for number in (2,) if n_true else (2, 3):
+        for number in HALVED:
             model = clone(base).set_params(n_clusters=number)
             halves = split_subjects(cohort, 2, seed)
             parts = [fit_without(model, cohort, half, False) for half in halves]
