@@ -23,13 +23,13 @@ from braindive.values.protocol import Block, Found, Products, Step
 
 # People whose last visits are predicted to choose how: weights of the course and the like are few
 # numbers. Means, components and kernels are everybody's.
-_JUDGES = 1000
+_JUDGES = 300
 # Values in the sample of vertices from which components are told apart, and in the part of it
 # by which choices are made; and the fewest and most vertices in the latter. Choices that bound
 # memory and cost.
 _SAMPLE = 2**22
-_PART = 2**18
-_VERTICES = (200, 2000)
+_PART = 2**17
+_VERTICES = (100, 2000)
 # Series of the rest from which the shape of its kernel is found.
 _SERIES = 200
 
@@ -159,7 +159,7 @@ def _sample_vertices(measurements: Products, timeline: Timeline) -> tuple[Array,
     shares = measurements.counts / n_visits
     power = max(float(timeline.times @ timeline.times), 1e-12) * np.maximum(shares, 1e-12)
     chosen = np.zeros(n_vertices, dtype=bool)
-    chosen[:: max(1, n_vertices // max(_SAMPLE // n_visits, _VERTICES[0]))] = True
+    chosen[:: max(1, n_vertices // max(_SAMPLE // n_visits, 2 * _SERIES))] = True
     (changes, values), _ = measurements.run(_Look(timeline.times), chosen)
     observed = ~np.isnan(values)
     sample = Sample(np.flatnonzero(chosen), np.where(observed, values, 0), observed)

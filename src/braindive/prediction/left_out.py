@@ -18,11 +18,11 @@ from braindive.prediction.deviations import Sample
 from braindive.prediction.noise import Errors, PersonalNoise, learn_noise
 from braindive.prediction.personal import PersonalModel, alike
 from braindive.prediction.shrinkage import (
-    N_FOLDS,
     CourseProducts,
     Foresight,
     Innovations,
     choose_columns,
+    deal,
     innovations,
     is_clear,
 )
@@ -116,7 +116,8 @@ class Judges:
 
     def _most(self) -> int:
         """Most components that so many people can tell."""
-        n_train = self.timeline.n_subjects * (N_FOLDS - 1) // N_FOLDS
+        folds = deal(self.timeline.n_subjects)
+        n_train = int(np.sum(folds != 0))
         return min(n_train // 2 // _PEOPLE_PER_COMPONENT, _NUMBERS[-1], len(self.means))
 
     def _errors(self, found: Innovations, shrinkage: Array) -> Errors:
@@ -137,13 +138,13 @@ class Judges:
     def _predicted(self, numbers: list[int], moving: bool, shrinkage: Array) -> list[Innovations]:
         """Last visits of everybody, predicted by what others taught, with several numbers."""
         timeline = self.timeline
-        people = np.arange(timeline.n_subjects)
+        people, folds = np.arange(timeline.n_subjects), deal(timeline.n_subjects)
         came_back = timeline.n_visits_of_subject > 1
         found: list[list[Innovations]] = [[] for _ in numbers]
         # The shapes of kernels are a few numbers that hardly hang on anybody: everybody's.
         shapes, _ = self._learnt(people, numbers, moving, shrinkage, None)
-        for fold in range(N_FOLDS):
-            inside = people % N_FOLDS == fold
+        for fold in range(folds.max() + 1):
+            inside = folds == fold
             judged = np.flatnonzero(inside & came_back)
             if not len(judged) or np.sum(~inside & came_back) < 2:
                 continue

@@ -17,8 +17,10 @@ from braindive.prediction.personal import PersonalModel
 # A part of the course is believed where people left out are predicted better by more than so many
 # standard errors of the gain: a choice, the usual rule of one standard error.
 _CLEARLY = 1.0
-# Folds into which people are dealt, whose last visits are predicted by what the others teach.
-N_FOLDS = 10
+# Folds into which people are dealt, whose last visits are predicted by what the others teach: of
+# few people more, so that those who teach are nearly all. Choices.
+_FOLDS = (10, 5)
+_FEW = 150
 # Nothing of the course, the level that goes with a stage, or all of it, with weights.
 _SUBSETS: tuple[tuple[int, ...], ...] = ((), (0,), (0, 1, 2))
 
@@ -181,12 +183,17 @@ class CourseProducts:
 
     def left_out(self, columns: tuple[int, ...]) -> Array:
         """Mean squared error of each person with weights that others have learnt."""
-        people = np.arange(len(self.counts))
-        found = np.zeros(len(people))
-        for fold in range(N_FOLDS):
-            inside = people % N_FOLDS == fold
+        folds = deal(len(self.counts))
+        found = np.zeros(len(folds))
+        for fold in range(folds.max() + 1):
+            inside = folds == fold
             found[inside] = self.errors(self.weights(~inside, columns))[inside]
         return found[self.counts > 0]
+
+
+def deal(n_people: int) -> IntArray:
+    """Fold of each person."""
+    return np.arange(n_people) % _FOLDS[0 if n_people <= _FEW else 1]
 
 
 def choose_columns(products: CourseProducts) -> tuple[tuple[int, ...], Array]:
