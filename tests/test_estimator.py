@@ -211,7 +211,8 @@ def test_controls_come_early_where_time_says_nothing(cohort, simulation):
 
 def test_time_outweighs_controls_where_it_is_clear(cohort, simulation):
     """People who are called controls by mistake do not turn the disease around."""
-    model = fit(rebuilt(cohort, controls=~cohort.controls), personal=False)
+    with pytest.warns(bd.StagingWarning, match="controls and time contradict each other"):
+        model = fit(rebuilt(cohort, controls=~cohort.controls), personal=False)
     assert np.corrcoef(model.scores_, simulation.truth.scores)[0, 1] > 0.9
 
 
@@ -370,14 +371,14 @@ def test_a_cohort_of_single_visits_fits_with_one_speed():
     simulation = bd.simulate_cohort(
         n_subjects=80, n_visits=1, n_vertices=200, noise=0.5, control_share=0.3, random_state=3
     )
-    with pytest.warns(bd.DataWarning, match=r"every subject has one visit: no speed and no years"):
+    with pytest.warns(bd.DataWarning, match=r"one visit: .* no speed and no years"):
         model = fit(simulation.cohort)
     assert np.ptp(model.speeds_) < 1e-9
     assert np.corrcoef(model.scores_, simulation.truth.scores)[0, 1] > 0.8
 
 
 def test_regions_without_neighbours_are_fitted_without_a_field():
-    drawn = bd.simulate_cohort(n_subjects=40, n_vertices=12, noise=0.5, random_state=0).cohort
+    drawn = bd.simulate_cohort(n_subjects=40, n_vertices=12, noise=0.1, random_state=0).cohort
     facts = {"subjects": drawn.subjects, "times": drawn.times}
     regions = bd.Regions("twelve", [f"region {i}" for i in range(12)])
     settings = {"n_init": 1, "people": "alike", "personal": False}
@@ -511,7 +512,7 @@ def test_a_cohort_with_other_vertices_is_refused(cohort, model, method):
 
 @pytest.mark.parametrize("missing", [0.0, 0.1])
 def test_pooled_measurements_of_the_training_are_kept(missing):
-    cohort = bd.simulate_cohort(30, 3, 60, missing=missing, random_state=0).cohort
+    cohort = bd.simulate_cohort(30, 3, 60, noise=0.3, missing=missing, random_state=0).cohort
     model = bd.DIVE(n_clusters=2, random_state=0).fit(cohort)
     training = model.internal_.training
     sums, weights = model.pool(model.products(cohort))

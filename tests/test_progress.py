@@ -23,7 +23,7 @@ def terminal(monkeypatch):
 
 @pytest.fixture(scope="module")
 def cohort():
-    return bd.simulate_cohort(20, n_visits=3, n_vertices=40, noise=0.3, random_state=0).cohort
+    return bd.simulate_cohort(20, n_visits=3, n_vertices=40, noise=0.1, random_state=0).cohort
 
 
 def fresh(**options):

@@ -47,6 +47,7 @@ from braindive.prediction.course import Course
 from braindive.prediction.learning import learn_personal
 from braindive.prediction.personal import PersonalModel
 from braindive.progress import Progress, on_standard_error
+from braindive.progression_words import progression_sentence
 from braindive.results import Internal, Results, put_in_order
 from braindive.scale import Scale
 from braindive.score_names import explain_score
@@ -188,6 +189,13 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         The table of the training cohort, with the `subject` and `time` of each visit.
     covariates_ : tuple
         With `speed_on` or `shift_on`: how the columns become numbers; for developers.
+    progression_found_ : bool
+        Whether the data hold a progression at all: False where people change over time no more
+        alike than they would if the order of their visits said nothing, and where nobody was seen
+        twice. None in models that were saved before it was judged.
+    progression_p_ : float
+        The p-value of that, for which orders of visits within people are drawn; found is 0.01 or
+        less. NaN where nobody was seen twice.
     warnings_, versions_ : list of str, dict
         What the fit warned of, and the versions of the packages it ran with.
 
@@ -324,9 +332,10 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             self._keep(cohort, outcome, results, regions)
             self._keep_effects(covariates, results)
             self._learn(measurements)
-        self._say_what_was_learnt()
-        for category, message in warnings_of(outcome, results, display_names(self)):
+        judged = progression_sentence(self)
+        for category, message in warnings_of(outcome, results, display_names(self), judged):
             self._say(category, message, stacklevel=3)
+        self._say_what_was_learnt()
         return self
 
     def stage(self, cohort: Cohort, *, client: Any = None) -> pd.DataFrame:
@@ -570,7 +579,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         --------
         >>> import os, tempfile
         >>> import braindive as bd
-        >>> cohort = bd.simulate_cohort(n_subjects=40, n_vertices=90, random_state=0).cohort
+        >>> cohort = bd.simulate_cohort(40, n_vertices=90, noise=0.3, random_state=0).cohort
         >>> model = bd.DIVE(n_clusters=2, random_state=0).fit(cohort)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     model.save(os.path.join(folder, "fit.dive"))
@@ -599,6 +608,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         # Files written before fits kept standard errors have none.
         for name in ("speeds_se_", "shifts_se_", "baseline_scores_se_"):
             setattr(model, name, np.full(len(fitted["subjects_"]), np.nan))
+        # Nobody knows it of a model that was saved before it was judged.
+        model.progression_found_ = model.progression_p_ = None
         for name, value in fitted.items():
             setattr(model, name, value)
         return model
@@ -657,7 +668,9 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             which it is half-way), its `change` over the disease with a 95 % interval
             (`change_low`, `change_high`; empty with `people="alike"`), and whether anybody has
             reached its plateaus (`early_plateau_reached`, `late_plateau_reached`). Beyond a
-            plateau that nobody has reached the curve is a guess.
+            plateau that nobody has reached the curve is a guess. `progression_found`, the same in
+            every row, says whether there is anything to describe; `attrs` of the table has it with
+            `progression_p` and, in words, `progression`.
 
         Examples
         --------
@@ -666,9 +679,11 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         >>> model = bd.DIVE(n_clusters=2, personal=False, random_state=0).fit(cohort)
         >>> model.summary()["vertices"].sum()
         np.int64(60)
+        >>> model.summary().attrs["progression"]
+        'A progression was found: people change together over time (p < 0.001).'
         """
         internal = self.internal_
-        return cluster_table(
+        table = cluster_table(
             display_names(self),
             self.trajectories_,
             self.scores_,
@@ -676,6 +691,13 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             self.noise_,
             change_errors(internal, self._marginal),
         )
+        table["progression_found"] = self.progression_found_
+        table.attrs = {
+            "progression": progression_sentence(self),
+            "progression_found": self.progression_found_,
+            "progression_p": self.progression_p_,
+        }
+        return table
 
     def trajectory_errors(self, scores: ArrayLike) -> Array:
         """Standard errors of the trajectories, as far as the number of people limits them.
@@ -829,6 +851,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         judged = criteria_of(outcome, scale)
         self.log_likelihood_ = judged.log_likelihood
         self.aic_, self.bic_ = judged.aic, judged.bic
+        self.progression_found_: bool | None = outcome.progression.found
+        self.progression_p_: float | None = outcome.progression.p_value
 
     def _keep_effects(self, covariates: Covariates | None, results: Results) -> None:
         """Set what moves people, or forget what an earlier fit found of it."""

@@ -9,6 +9,7 @@ import numpy as np
 from braindive.arrays import BoolArray
 from braindive.cluster_table import change_errors
 from braindive.dive.field import STRONGEST
+from braindive.dive.initial import CLEAR
 from braindive.dive.starts import Outcome
 from braindive.dive.timeline import Timeline
 from braindive.errors import ConvergenceWarning, DataWarning, StagingWarning
@@ -26,7 +27,7 @@ _ADVICE = {
 
 
 def warnings_of(
-    outcome: Outcome, results: Results, names: list[str]
+    outcome: Outcome, results: Results, names: list[str], judged: str
 ) -> Iterator[tuple[type[Warning] | None, str]]:
     """Warnings that a fit deserves, one by one; those without a category are kept, not raised.
 
@@ -38,8 +39,15 @@ def warnings_of(
         What is shown of the fit.
     names : list of str
         What the clusters are called.
+    judged : str
+        Whether a progression was found, in words.
     """
     problem, monitor, direction = outcome.problem, outcome.monitor, outcome.direction
+    if not problem.timeline.has_follow_up and not problem.staging:
+        # Kept, not raised: the score is the time, and nothing is said of people.
+        yield None, judged
+    elif problem.timeline.has_follow_up and not outcome.progression.found:
+        yield StagingWarning, judged
     unseen = int((problem.measurements.counts == 0).sum())
     if unseen:
         yield DataWarning, f"{unseen} vertices have no data; their responsibilities are uniform."
@@ -53,9 +61,9 @@ def warnings_of(
     if problem.staging and not problem.timeline.has_follow_up:
         yield (
             StagingWarning,
-            "every subject has one visit: no speed and no years can be known from that, so that "
-            "all speeds are the same, and a score that would be in years has the spread of the "
-            "scores for its unit.",
+            "every subject has one visit: whether there is a progression cannot be judged from "
+            "that, and no speed and no years can be known, so that all speeds are the same, and a "
+            "score that would be in years has the spread of the scores for its unit.",
         )
     elif problem.staging and not results.direction_is_clear:
         yield (
@@ -65,6 +73,14 @@ def warnings_of(
             f"(judged by {direction.source}, z = {direction.z_value:.1f}), and scores may be "
             "reversed. Longer follow-up would settle it; check that early scores are those of "
             "people whom you know to be healthy.",
+        )
+    elif results.controls_lead <= -CLEAR:
+        yield (
+            StagingWarning,
+            "controls and time contradict each other: people change away from how the others are "
+            "and towards the controls, who come late on the course therefore "
+            f"(z = {results.controls_lead:.1f}). Check which visits are marked as controls', and "
+            "the sign and the order of the times.",
         )
     strength = outcome.state.parameters.strength
     if problem.graph is not None and problem.strength is None and (strength or 0) >= STRONGEST:

@@ -18,7 +18,12 @@ from braindive.dive.timeline import Timeline
 from braindive.dive.vertex_curves import map_vertices
 from braindive.scale import Scale
 from braindive.staging.curve_uncertainty import unit_of_controls, unit_of_years
-from braindive.staging.marginal_fit import MarginalFit, fit_marginal, groups_of
+from braindive.staging.marginal_fit import (
+    MarginalFit,
+    controls_lead,
+    fit_marginal,
+    groups_of,
+)
 from braindive.staging.marginal_stager import (
     MarginalStager,
     MarginalStages,
@@ -87,6 +92,9 @@ class Results:
     direction_is_clear, converged : bool
         Whether the other direction of the disease is ruled out, and whether the marginal fit has
         come to its optimum.
+    controls_lead : float
+        By how many standard errors controls come before the others; negative where they come
+        after them, and 0 where it is not known.
     """
 
     internal: Internal
@@ -98,6 +106,7 @@ class Results:
     order: IntArray
     direction_is_clear: bool
     converged: bool
+    controls_lead: float
 
 
 def put_in_order(
@@ -205,7 +214,22 @@ def put_in_order(
         order,
         outcome.direction_is_clear if fit is None else fit.direction_is_clear,
         fit is None or fit.climb.converged,
+        _lead(outcome, found, controls),
     )
+
+
+def _lead(outcome: Outcome, found: Parameters, controls: BoolArray | None) -> float:
+    """By how many standard errors controls come before the others; negative where after them."""
+    problem, direction = outcome.problem, outcome.direction
+    if controls is None or not problem.timeline.has_follow_up:
+        return 0.0
+    if problem.staging:
+        own = problem.timeline.by_subject(controls.astype(int)) > 0
+        return controls_lead(found.shifts, own)
+    # Nobody has a stage: what there is to compare is how people differ and how they change.
+    if direction.source != "controls" or not direction.is_clear:
+        return 0.0
+    return direction.time_z_value
 
 
 def _map_vertices(

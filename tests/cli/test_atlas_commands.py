@@ -30,7 +30,7 @@ def pack(space, folder, format_):
         n_visits=3,
         space=space,
         midpoints=(-8, 10),
-        noise=0.3,
+        noise=0.1,
         n_patches=4,
         control_share=0.4,
         cognition=True,

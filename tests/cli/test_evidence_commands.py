@@ -21,7 +21,7 @@ def study(tmp_path_factory):
         n_vertices=20,
         midpoints=(-10, 10),
         midpoint_variation=1.0,
-        noise=0.2,
+        noise=0.05,
         cognition=True,
         group_effect=1.5,
         control_share=0.4,
@@ -89,6 +89,24 @@ def test_select_recommends(study, tmp_path):
     assert (number, reason) == (str(recommended.n_clusters), recommended.reason)
     assert number in ("1", "2", "3")
     assert reason in result.stdout
+
+
+def test_select_can_answer_none(tmp_path):
+    random = np.random.default_rng(0)
+    noise = bd.Cohort(
+        random.standard_normal((80, 20)),
+        subjects=np.repeat(np.arange(20), 4),
+        times=np.tile(np.arange(4.0), 20),
+    )
+    table = bd.write_cohort(noise, tmp_path / "noise", "table")
+    options = ("-k", "1", "--splits", 0, "--resamples", 0, "-j", 1, "-o", tmp_path / "out")
+    result = run("select", table, *options)
+    assert result.exit_code == 0, result.output
+    number, reason = (tmp_path / "out" / "recommendation.txt").read_text().splitlines()
+    assert number == "none"
+    assert reason.startswith("None: no progression was found")
+    assert reason in result.stdout
+    assert (tmp_path / "out" / "selection.png").stat().st_size > 1000
 
 
 def test_an_unknown_column_is_an_error_and_leaves_nothing_behind(study, tmp_path):

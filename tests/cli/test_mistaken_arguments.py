@@ -23,7 +23,7 @@ def run(*words):
 def files(tmp_path_factory):
     """A table, a packed cohort and a model of the same study."""
     folder = tmp_path_factory.mktemp("mistaken")
-    cohort = bd.simulate_cohort(12, 2, 20, noise=0.3, control_share=0.4, random_state=0).cohort
+    cohort = bd.simulate_cohort(12, 2, 20, noise=0.02, control_share=0.4, random_state=0).cohort
     table = bd.write_cohort(cohort, folder, "table")
     bd.pack_cohort(table, folder / "study.zarr")
     bd.DIVE(2, n_init=1, people="alike", personal=False, random_state=0).fit(cohort).save(

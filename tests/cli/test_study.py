@@ -55,7 +55,7 @@ def study(tmp_path_factory):
         n_subjects=20,
         n_visits=3,
         space=bd.load_space(folder / "regions.tsv"),
-        noise=0.5,
+        noise=0.1,
         control_share=0.4,
         random_state=0,
     )
@@ -218,7 +218,15 @@ def test_fit_summarises_for_machines(study, tmp_path):
     summary = json.loads(invoke("fit", study / "cohort.tsv", *arguments).stdout)
     assert summary["n_clusters"] == 2
     assert summary["spatial_strength"] == 0
+    assert summary["progression_found"] is True
+    assert summary["progression_p"] <= 0.01
     assert bd.load_model(tmp_path / "f.dive").bic_ == summary["bic"]
+
+
+def test_a_fit_says_first_whether_there_is_a_progression(study, tmp_path):
+    options = ("--space", study / "regions.tsv", *FIT, "-o", tmp_path / "f.dive")
+    first = invoke("fit", study / "cohort.tsv", *options).stdout.splitlines()[0]
+    assert first.startswith("A progression was found")
 
 
 def test_stages_are_printed_as_a_table_without_an_output(study, fitted):
@@ -328,6 +336,8 @@ def test_covariates_of_the_tutorial_are_in_the_study_that_it_simulates(tmp_path)
     assert invoke("simulate", tmp_path / "study", *small).exit_code == 0
     covariates = ("--standardise", "--covariates", "age,sex")
     output = ("-o", tmp_path / "fit.dive")
-    result = invoke("fit", tmp_path / "study" / "cohort.tsv", *FIT, *covariates, *output)
+    # A study so small shows nothing.
+    with pytest.warns(bd.StagingWarning, match="No progression was found"):
+        result = invoke("fit", tmp_path / "study" / "cohort.tsv", *FIT, *covariates, *output)
     assert result.exit_code == 0, result.output
     assert bd.load_model(tmp_path / "fit.dive").preprocessing_.effects_.shape[0] == 2

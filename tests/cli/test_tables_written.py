@@ -13,7 +13,7 @@ from braindive.cli.main import app
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("written")
     simulation = bd.simulate_cohort(
-        n_subjects=12, n_visits=2, n_vertices=20, noise=0.3, control_share=0.4, random_state=0
+        n_subjects=12, n_visits=2, n_vertices=20, noise=0.02, control_share=0.4, random_state=0
     )
     table = bd.write_cohort(simulation.cohort, folder, "table")
     model = bd.DIVE(2, n_init=1, people="alike", personal=False, random_state=0)

@@ -194,7 +194,12 @@ def test_single_start_of_the_em_climbs_and_keeps_labels_and_parameters_together(
 @pytest.mark.filterwarnings("ignore::braindive.ConvergenceWarning")
 def test_objective_never_falls_without_the_field(gaps, parameters):
     simulation = bd.simulate_cohort(
-        n_subjects=15, n_vertices=60, missing=0.2 * gaps, control_share=0.3, random_state=8
+        n_subjects=15,
+        n_vertices=60,
+        noise=0.3,
+        missing=0.2 * gaps,
+        control_share=0.3,
+        random_state=8,
     )
     if parameters.get("assignments"):
         parameters = {"assignments": simulation.truth.labels}

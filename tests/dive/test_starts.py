@@ -13,7 +13,7 @@ SETTINGS = {"people": "alike", "personal": False, "random_state": 0}
 @pytest.fixture(scope="module")
 def simulation():
     return bd.simulate_cohort(
-        n_subjects=30, n_vertices=90, noise=0.5, control_share=0.4, random_state=3
+        n_subjects=60, n_vertices=90, noise=0.5, control_share=0.4, random_state=3
     )
 
 
@@ -135,7 +135,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_answer(simulation, earlier, spat
     )
     few = np.where(np.arange(90) % 5, -1, simulation.truth.labels)
     for start in (few, earlier):
-        model = bd.DIVE(start=start, spatial=spatial, **SETTINGS)
+        model = bd.DIVE(start=start, spatial=spatial, tol=1e-8, **SETTINGS)
         kept = []
         whole = clone(model).fit(
             cohort, callback=lambda progress, kept=kept: kept.append(progress.checkpoint)

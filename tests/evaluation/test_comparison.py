@@ -190,7 +190,7 @@ def test_subjects_without_later_scans_are_counted_and_left_out_of_prediction():
 
 def test_the_number_of_workers_does_not_change_the_table():
     cohort = bd.simulate_cohort(
-        n_subjects=24, n_vertices=30, noise=0.4, cognition=True, control_share=0.4, random_state=0
+        n_subjects=24, n_vertices=30, noise=0.1, cognition=True, control_share=0.4, random_state=0
     ).cohort
     options = {"scores": ["MMSE"], "n_folds": 2, "random_state": 3}
     models = {"DIVE": bd.DIVE(2, n_init=1, tol=1e-2, people="alike", random_state=0)}
@@ -204,7 +204,7 @@ def test_hemispheres_are_averaged_in_each_fold_and_the_atlas_is_of_the_average()
     mesh = (random.normal(size=(30, 3)), [[0, 1, 2], [3, 4, 5]])
     space = bd.Surface("pair", (Hemisphere("left", *mesh), Hemisphere("right", *mesh)))
     drawn = bd.simulate_cohort(
-        n_subjects=24, n_vertices=30, noise=0.4, control_share=0.4, random_state=0
+        n_subjects=24, n_vertices=30, noise=0.1, control_share=0.4, random_state=0
     ).cohort
     both = np.tile(np.asarray(drawn.values), 2) + 5.0
     # Someone has a vertex that is 0, so that folds drop different ones.
@@ -225,7 +225,7 @@ def test_hemispheres_are_averaged_in_each_fold_and_the_atlas_is_of_the_average()
 
 def test_the_overlap_of_clusters_across_folds_comes_with_the_comparison():
     cohort = bd.simulate_cohort(
-        n_subjects=24, n_vertices=30, noise=0.4, control_share=0.4, random_state=0
+        n_subjects=24, n_vertices=30, noise=0.1, control_share=0.4, random_state=0
     ).cohort
     models = {
         "DIVE": bd.DIVE(2, n_init=1, tol=1e-2, people="alike", random_state=0),
@@ -250,7 +250,7 @@ def test_the_overlap_of_clusters_across_folds_comes_with_the_comparison():
 
 def test_default_models_are_those_of_the_paper():
     cohort = bd.simulate_cohort(
-        n_subjects=24, n_vertices=30, noise=0.4, cognition=True, control_share=0.4, random_state=0
+        n_subjects=24, n_vertices=30, noise=0.1, cognition=True, control_share=0.4, random_state=0
     )
     frame = bd.compare_models(
         cohort.cohort,

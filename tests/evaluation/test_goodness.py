@@ -78,7 +78,8 @@ def test_correlated_noise_is_seen(simulation):
     cohort, rng = simulation.cohort, np.random.default_rng(1)
     shared = 0.3 * rng.normal(size=(cohort.n_visits, 3))[:, simulation.truth.labels]
     noisy = bd.Cohort(cohort.values + shared, subjects=cohort.subjects, times=cohort.times)
-    model = bd.DIVE(n_clusters=3, random_state=0).fit(noisy)
+    with pytest.warns(bd.StagingWarning, match="No progression was found"):
+        model = bd.DIVE(n_clusters=3, random_state=0).fit(noisy)
     assert (bd.goodness_of_fit(model, noisy).clusters["correlation"] > 5).all()
 
 
@@ -92,7 +93,8 @@ def test_short_follow_up_is_warned_of():
         control_share=0.3,
         random_state=0,
     ).cohort
-    model = bd.DIVE(n_clusters=3, random_state=0).fit(cohort)
+    with pytest.warns(bd.StagingWarning, match="No progression was found"):
+        model = bd.DIVE(n_clusters=3, random_state=0).fit(cohort)
     assert "follow-up" in " ".join(bd.goodness_of_fit(model, cohort).warnings)
 
 

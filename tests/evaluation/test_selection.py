@@ -51,6 +51,7 @@ def test_one_cluster_is_recommended_where_more_add_nothing(rng):
         midpoints=(0.0,),
         midpoint_variation=0.0,
         steepness_variation=0.0,
+        noise=0.5,
         control_share=0.3,
         random_state=0,
     ).cohort
@@ -164,3 +165,12 @@ def test_fixed_assignments_are_refused(clear_cohort):
     model = bd.roi_model(np.zeros(60, dtype=int))
     with pytest.raises(bd.ParameterError, match="fixed assignments"):
         bd.select_n_clusters(clear_cohort, [2], model=model)
+
+
+@pytest.mark.parametrize(("p_value", "number"), [(0.4, None), (0.01, 3), (np.nan, 3)])
+def test_none_is_recommended_where_no_progression_was_found(p_value, number):
+    """And a number where that could not be judged."""
+    table = pd.DataFrame({"bic": [3.0, 1.0], "progression_p": p_value}, index=[2, 3])
+    found = recommend_n_clusters(table)
+    assert found.n_clusters == number
+    assert found.reason.startswith("None: no progression was found") == (number is None)

@@ -36,7 +36,7 @@ def surface():
 def study(surface):
     """24 subjects x 3 visits on the surface, float32, with controls."""
     return bd.simulate_cohort(
-        24, 3, space=surface, n_patches=6, noise=0.3, control_share=0.4, dtype="float32",
+        24, 3, space=surface, n_patches=6, noise=0.1, control_share=0.4, dtype="float32",
         random_state=3,
     ).cohort  # fmt: skip
 

@@ -195,7 +195,7 @@ def cohort():
     faces = [(a, a + 1, a + 6) for a in corners] + [(a + 1, a + 7, a + 6) for a in corners]
     sides = tuple(bd.space.Hemisphere(side, points, faces) for side in ("left", "right"))
     simulated = bd.simulate_cohort(
-        20, 3, space=bd.Surface("sheets", sides), noise=0.3, control_share=0.5, random_state=0
+        20, 3, space=bd.Surface("sheets", sides), noise=0.1, control_share=0.5, random_state=0
     ).cohort
     return bd.Cohort(
         simulated.values,

@@ -28,7 +28,9 @@ def cortex_model():
     whole = bd.load_space("fsaverage5-right")
     x, y, _ = whole.hemispheres[0].coordinates.T
     space = whole.restrict(x > -60)
-    cohort = bd.simulate_cohort(n_subjects=6, n_visits=2, space=space, random_state=0).cohort
+    cohort = bd.simulate_cohort(
+        n_subjects=6, n_visits=3, space=space, noise=0.1, random_state=0
+    ).cohort
     front = (y > 0)[whole.hemispheres[0].mask & (x > -60)]
     return bd.roi_model(np.where(front, "front", "back"), spatial=None).fit(cohort), front
 
@@ -97,7 +99,11 @@ def test_a_flat_mesh_is_drawn_whole_from_both_its_sides(flat_axis, side):
     faces = np.concatenate([corners[:, None] + [0, 1, 5], corners[:, None] + [0, 5, 4]])
     part = Hemisphere(side, np.insert(grid, flat_axis, 3.0, axis=1), faces)
     cohort = bd.simulate_cohort(
-        n_subjects=10, space=bd.Surface("flat", (part,)), control_share=0.3, random_state=0
+        n_subjects=10,
+        space=bd.Surface("flat", (part,)),
+        noise=0.1,
+        control_share=0.3,
+        random_state=0,
     ).cohort
     model = bd.roi_model(grid[:, 1] > 2, spatial=None).fit(cohort)
     lateral, medial = bd.plot_clusters(model).axes

@@ -15,7 +15,7 @@ from braindive.space.fsaverage import fsaverage5_mesh
 @pytest.fixture(scope="module")
 def regions_model():
     names = [f"region {i}" for i in range(12)]
-    simulation = bd.simulate_cohort(n_subjects=40, n_vertices=12, noise=0.5, random_state=0)
+    simulation = bd.simulate_cohort(n_subjects=40, n_vertices=12, noise=0.1, random_state=0)
     drawn = simulation.cohort
     cohort = bd.Cohort(
         np.asarray(drawn.values),

@@ -76,7 +76,9 @@ def test_directions_are_not_compared_by_coarse_points():
         random_state=6007,
     )
     train = simulation.cohort.select(subjects=list(simulation.cohort.subject_ids[:100]))
-    model = bd.DIVE(3, personal=False, random_state=0).fit(train)
+    # Noise is so smooth that change over time hardly shows, and yet people can be told apart.
+    with pytest.warns(bd.StagingWarning, match="No progression was found"):
+        model = bd.DIVE(3, personal=False, random_state=0).fit(train)
     assert np.corrcoef(model.scores_[::4], simulation.truth.shifts[:100])[0, 1] > 0.9
 
 

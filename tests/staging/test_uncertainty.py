@@ -110,7 +110,7 @@ def test_standard_errors_do_not_depend_on_the_origin_of_time(correlated):
 
 def fit_small(**settings):
     cohort = bd.simulate_cohort(
-        n_subjects=30, n_vertices=60, noise=0.5, midpoints=(-10, 10), random_state=2
+        n_subjects=30, n_vertices=60, noise=0.3, midpoints=(-10, 10), random_state=2
     ).cohort
     return bd.DIVE(n_clusters=2, random_state=0, **settings).fit(cohort), cohort
 

@@ -89,7 +89,8 @@ def select(
     recommended = bd.recommend_n_clusters(results)
     write_table(results, to / "selection.tsv")
     with replace_file(to / "recommendation.txt") as temporary:
-        temporary.write_text(f"{recommended.n_clusters}\n{recommended.reason}\n")
+        number = "none" if recommended.n_clusters is None else recommended.n_clusters
+        temporary.write_text(f"{number}\n{recommended.reason}\n")
     draw(to / "selection.png", bd.plot_selection, results)
     if json:
         rows = results.reset_index().to_dict("records")

@@ -347,12 +347,18 @@ def _find_checkpoint(path: Path, fingerprint: str, required: bool) -> Checkpoint
 
 
 def _report(model: bd.DIVE, path: Path, json: bool) -> None:
+    from braindive.progression_words import progression_sentence
+
+    # JSON has no NaN: null where nobody was seen twice.
+    known_p = model.progression_p_ if np.isfinite(model.progression_p_ or 0.0) else None
     summary = {
         "model": str(path),
         "n_clusters": len(model.noise_),
         "n_subjects": len(model.subjects_),
         "n_visits": len(model.scores_),
         "n_vertices": model.n_vertices_,
+        "progression_found": model.progression_found_,
+        "progression_p": known_p,
         "n_iter": model.n_iter_,
         "stop_reason": model.stop_reason_,
         "spatial_strength": model.spatial_strength_,
@@ -366,6 +372,7 @@ def _report(model: bd.DIVE, path: Path, json: bool) -> None:
     if json:
         print_json(summary)
         return
+    output.print(progression_sentence(model), markup=False)
     # Counts add up to the number of vertices; rounded sums of probabilities need not.
     counts = np.bincount(model.labels_, minlength=len(model.noise_))
     sizes = ", ".join(f"{size:,}" for size in counts)

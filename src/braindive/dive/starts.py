@@ -25,6 +25,7 @@ from braindive.dive.initial import (
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Priors
 from braindive.dive.problem import Parameters, Problem, State
+from braindive.dive.progression import Progression, judge_progression
 from braindive.dive.timeline import Timeline
 from braindive.dive.trajectories import search_trajectories
 from braindive.values.protocol import Products
@@ -92,13 +93,14 @@ class Start:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The best fit, how it went, and whether the direction of the disease is clear."""
+    """The best fit, how it went, and what the data say of direction and progression at all."""
 
     state: State
     monitor: Monitor
     problem: Problem
     direction: Direction
     direction_is_clear: bool
+    progression: Progression
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,9 @@ def fit_best(
     -------
     Outcome
     """
-    starts = find_starts(measurements, timeline, settings, controls, random)
+    partitions, features = find_partitions(measurements, settings, random)
+    progression = judge(measurements, timeline, settings, features, random)
+    starts = find_starts(measurements, timeline, settings, controls, partitions)
     traces: list[Trace | None] = list(resume or [None] * len(starts))
     if len(traces) != len(starts):
         raise ValueError(f"the checkpoint has {len(traces)} starts; this fit has {len(starts)}.")
@@ -183,7 +187,7 @@ def fit_best(
     state, monitor = follow(best, settings.max_iter)
     if not other_way.any():
         clear = not chosen.direction.is_doubtful or not timeline.has_follow_up
-    return Outcome(state, monitor, chosen.problem, chosen.direction, clear)
+    return Outcome(state, monitor, chosen.problem, chosen.direction, clear, progression)
 
 
 def find_starts(
@@ -191,11 +195,11 @@ def find_starts(
     timeline: Timeline,
     settings: Settings,
     controls: BoolArray | None,
-    random: np.random.Generator,
+    partitions: list[Array],
 ) -> list[Start]:
     """One start for each partition to begin from; two where the direction is not clear."""
     starts = []
-    for z in _partitions(measurements, settings, random):
+    for z in partitions:
         sums = measurements.pool(z)
         pooled = PooledMeans.from_products(*sums, z, measurements.squares)
         shifts, direction = start_shifts(pooled, timeline, controls)
@@ -212,19 +216,41 @@ def find_starts(
     return starts
 
 
-def _partitions(
+def find_partitions(
     measurements: Products, settings: Settings, random: np.random.Generator
-) -> list[Array]:
-    """Responsibilities to begin from: fixed ones, given ones, or all that k-means ends in."""
+) -> tuple[list[Array], Array | None]:
+    """Responsibilities to begin from, and the features of the vertices where they were needed.
+
+    Fixed ones, given ones, or all that k-means ends in.
+    """
     if settings.labels is not None:
-        return [one_hot(settings.labels, settings.n_clusters)]
+        return [one_hot(settings.labels, settings.n_clusters)], None
     if settings.start is not None and (settings.start.sum(axis=1) > 0).all():
-        return [settings.start]
+        return [settings.start], None
     features = vertex_features(measurements, settings.graph, random)
     if settings.start is not None:
-        return [fill_in(settings.start, features)]
+        return [fill_in(settings.start, features)], features
     found = cluster_vertices(features, settings.n_clusters, random, settings.n_init)
-    return [one_hot(labels, settings.n_clusters) for labels in found]
+    return [one_hot(labels, settings.n_clusters) for labels in found], features
+
+
+def judge(
+    measurements: Products,
+    timeline: Timeline,
+    settings: Settings,
+    features: Array | None,
+    random: np.random.Generator,
+) -> Progression:
+    """Judge whether there is a progression, by clusters that the order of visits has no part in."""
+    # With random numbers of its own, so that those of the starts stay the same.
+    (own,) = random.spawn(1)
+    regions = None
+    if settings.labels is not None:
+        regions = one_hot(settings.labels, settings.n_clusters)
+    elif features is None and timeline.has_follow_up:
+        # A given start may come from a fit of the same visits in their order, and is not used.
+        features = vertex_features(measurements, settings.graph, own)
+    return judge_progression(measurements, timeline, features, regions, own)
 
 
 def _set_out(

@@ -97,7 +97,7 @@ def compare_models(
     --------
     >>> import braindive as bd
     >>> cohort = bd.simulate_cohort(
-    ...     n_subjects=24, n_vertices=50, cognition=True, control_share=0.3, random_state=0
+    ...     24, n_vertices=50, noise=0.1, cognition=True, control_share=0.3, random_state=0
     ... ).cohort
     >>> models = {"DIVE": bd.DIVE(n_clusters=2, n_init=1, tol=1e-3, random_state=0)}
     >>> frame = bd.compare_models(cohort, models, scores=["MMSE"], n_folds=2, random_state=0)

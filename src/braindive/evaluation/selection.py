@@ -13,6 +13,7 @@ from sklearn.base import clone
 from braindive.arrays import Array, IntArray
 from braindive.checks import check_count, check_n_clusters, check_seed
 from braindive.cohort.cohort import Cohort, check_cohort
+from braindive.dive.progression import SIGNIFICANT
 from braindive.errors import ParameterError, StagingWarning
 from braindive.estimator import DIVE
 from braindive.evaluation.folds import Ids, split_subjects
@@ -27,9 +28,9 @@ _UNRELATED = 0.15
 
 
 class Recommendation(NamedTuple):
-    """A number of clusters and why."""
+    """A number of clusters, or none, and why."""
 
-    n_clusters: int
+    n_clusters: int | None
     reason: str
 
 
@@ -76,7 +77,8 @@ def select_n_clusters(
         always agrees with itself), whether all fits `converged`, and how well so many groups
         describe the vertices' own curves: `groups_gain`, twice the log-likelihood gained over the
         best smaller number less what its parameters cost, and `groups`, how many of them can be
-        told apart. `recommend_n_clusters` makes a choice.
+        told apart. `progression_p`, the same in every row, is `DIVE.progression_p_` of the whole
+        cohort. `recommend_n_clusters` makes a choice.
 
     Examples
     --------
@@ -137,12 +139,14 @@ def selection_table(rows: Mapping[int, Mapping[str, Any]]) -> pd.DataFrame:
 def recommend_n_clusters(table: pd.DataFrame) -> Recommendation:
     """Recommend a number of clusters from the table of `select_n_clusters`.
 
-    The number of groups that the vertices' own curves form, by the integrated likelihood of
-    mixtures (`groups_gain`): the largest number for which there is positive evidence over the best
-    smaller one, of which those count that can be told apart (`groups`). AIC, BIC and the
-    held-out log-likelihood go on rewarding clusters as long as vertices of one cluster differ a
-    little, as they do in every brain; this does not. Where the parcellations of two halves of the
-    subjects have nothing to do with each other, it is 1: there are no areas to tell apart.
+    None where the cohort holds no progression (`progression_p`): there are no curves for vertices
+    to share. Else the number of groups that the vertices' own curves form, by the integrated
+    likelihood of mixtures (`groups_gain`): the largest number for which there is positive evidence
+    over the best smaller one, of which those count that can be told apart (`groups`). AIC, BIC
+    and the held-out log-likelihood go on rewarding clusters as long as vertices of one cluster
+    differ a little, as they do in every brain; this does not. Where the parcellations of two
+    halves of the subjects have nothing to do with each other, it is 1: there are no areas to tell
+    apart.
     A number that was not tried gives way to the largest smaller one that was, and 1 is always
     possible.
     Where the groups were not computed, it is the smallest number whose held-out log-likelihood is
@@ -157,7 +161,7 @@ def recommend_n_clusters(table: pd.DataFrame) -> Recommendation:
     Returns
     -------
     Recommendation
-        `n_clusters` and the `reason`, in words.
+        `n_clusters`, or None, and the `reason`, in words.
 
     Examples
     --------
@@ -167,6 +171,12 @@ def recommend_n_clusters(table: pd.DataFrame) -> Recommendation:
     Recommendation(n_clusters=3, reason='3 clusters have the lowest BIC.')
     """
     numbers = [int(number) for number in table.index]
+    if "progression_p" in table and float(table["progression_p"].iloc[0]) > SIGNIFICANT:
+        return Recommendation(
+            None,
+            "None: no progression was found, because people change over time no more alike than "
+            f"noise does (p = {float(table['progression_p'].iloc[0]):.2g}).",
+        )
     rands = table["rand"].to_numpy(float) if "rand" in table else np.full(len(table), np.nan)
     if np.isfinite(rands).any() and np.nanmax(rands) < _UNRELATED:
         chosen, reason = (
@@ -229,6 +239,7 @@ class CandidateFit(NamedTuple):
     converged: bool
     held_out: float
     groups: dict[int, Groups] | None = None
+    progression_p: float | None = None
 
 
 def fit_without(
@@ -266,6 +277,7 @@ def fit_without(
         fitted.converged_,
         held_out,
         count_groups(fitted, inside, most) if most else None,
+        fitted.progression_p_,
     )
 
 
@@ -293,6 +305,8 @@ def candidate_row(
         if n_pairs > 1:
             row["rand_se"] = float(agreement[:, 0].std(ddof=1) / np.sqrt(n_pairs))
     row["converged"] = all(fit.converged for fit in (whole, *folds, *halves))
+    if whole.progression_p is not None:
+        row["progression_p"] = whole.progression_p
     return row
 
 

@@ -133,11 +133,15 @@ def plot_selection(frame: pd.DataFrame) -> Figure:
             dice = ax.plot(numbers, frame["dice"], "s--", color=orange, label="Dice")
             ax.set(ylabel="agreement between halves", ylim=(None, 1.02))
             legend_above(ax, [rand.lines[0], *dice])
-        ax.axvline(chosen, color=GREY, linestyle=":", linewidth=1)
+        if chosen is not None:
+            ax.axvline(chosen, color=GREY, linestyle=":", linewidth=1)
         ax.set_xlabel("number of clusters")
         ax.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
     plural = "" if chosen == 1 else "s"
-    figure.suptitle(f"{chosen} cluster{plural} recommended (dotted)", fontsize=8)
+    title = f"{chosen} cluster{plural} recommended (dotted)"
+    if chosen is None:
+        title = "none recommended: no progression was found"
+    figure.suptitle(title, fontsize=8)
     return figure
 
 

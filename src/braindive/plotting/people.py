@@ -57,7 +57,7 @@ def plot_stages(model: Any, by: str | pd.Series = "diagnosis", ax: Axes | None =
     --------
     >>> import braindive as bd
     >>> cohort = bd.simulate_cohort(
-    ...     n_subjects=20, n_vertices=40, control_share=0.4, random_state=0
+    ...     n_subjects=20, n_vertices=40, noise=0.1, control_share=0.4, random_state=0
     ... ).cohort
     >>> model = bd.DIVE(n_clusters=2, spatial=None, n_init=1, random_state=0).fit(cohort)
     >>> [label.get_text() for label in bd.plot_stages(model).get_yticklabels()]

@@ -214,7 +214,10 @@ def fit_marginal(
             is_control = np.zeros(timeline.n_subjects, dtype=bool)
             if controls is not None:
                 is_control = timeline.by_subject(controls.astype(int)) > 0
-            leads = [_controls_lead(way, is_control[few]) for way in (best, other)]
+            leads = [
+                controls_lead(way.climb.evaluation.posterior.mean()[1], is_control[few])
+                for way in (best, other)
+            ]
             clear, best = max(leads) >= CLEAR, other if leads[1] > max(leads[0], CLEAR) else best
     if not timeline.has_follow_up:
         clear = best.climb.problem.prior.population.n_groups > 1
@@ -228,9 +231,8 @@ def fit_marginal(
     return best if len(few) == timeline.n_subjects else best.seen_by(everyone)
 
 
-def _controls_lead(fit: MarginalFit, is_control: BoolArray) -> float:
+def controls_lead(shifts: Array, is_control: BoolArray) -> float:
     """By how many standard errors controls come before the others; 0 without both."""
-    shifts = fit.climb.evaluation.posterior.mean()[1]
     controls, others = shifts[is_control], shifts[~is_control]
     if min(len(controls), len(others)) < 2:
         return 0.0
