@@ -147,15 +147,24 @@ class Placement:
         Parts are held in the workers' memory if they fit in half of it, and are otherwise read
         from the store in every pass.
         """
+        if client.status not in ("running", "connecting"):
+            raise ClusterError("the Dask client is closed; make another one, and fit again.")
         workers = list(workers_of(client).values())
         if not workers:
             raise ClusterError("the Dask cluster has no worker yet; start one or wait for it.")
+        _check_versions(client)
         n_threads = sum(worker["nthreads"] for worker in workers)
         room = sum(worker["memory_limit"] or 0 for worker in workers)
         n_rows, n_vertices = values.shape
         n_bytes = n_rows * n_vertices * values.dtype.itemsize
         in_memory = isinstance(values, np.ndarray) and not isinstance(values, np.memmap)
         persist = in_memory or 2 * n_bytes <= room
+        if in_memory and 0 < room < n_bytes:
+            raise ClusterError(
+                f"the values take {n_bytes / 1e9:.2g} GB, and the workers have {room / 1e9:.2g} GB "
+                "of memory together; pack the cohort, so that they read it from disk, or give them "
+                "more."
+            )
         whole = MemoryMap.of(values) if isinstance(values, np.memmap) else values
 
         n_visits = n_rows if order is None else len(order)
@@ -229,6 +238,26 @@ def workers_of(client: Any) -> dict[str, Any]:
     """
     workers: dict[str, Any] = client.sync(client.scheduler.identity)["workers"]
     return workers
+
+
+def _check_versions(client: Any) -> None:
+    """Refuse workers without braindive, or with another one: their answers would be others."""
+    from importlib.metadata import version
+
+    try:
+        found = client.run(version, "braindive", on_error="return")
+    except (OSError, TimeoutError):  # workers come and go; those that are lost are told later
+        return
+    ours = version("braindive")
+    for worker, told in found.items():
+        if isinstance(told, OSError):
+            continue
+        if told != ours:
+            what = f"braindive {told}" if isinstance(told, str) else "no braindive"
+            raise ClusterError(
+                f"the Dask worker at {worker} has {what}, and this is {ours}; install the same "
+                "version on every worker."
+            )
 
 
 def _threads_of_workers(client: Any) -> dict[str, int]:
