@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test stress bench paper docs picture clean
+.PHONY: demo test stress attack bench paper docs picture clean
 
 demo: $(VENV)/core
 	$(BIN)/braindive demo demo
@@ -20,6 +20,11 @@ test: $(VENV)/dev
 TIMES ?= 20
 stress: $(VENV)/dev
 	$(BIN)/python tests/stress.py $(TIMES) $(TESTS)
+
+# The seeded attacks of tests/attack, so many times as many tries as in `make test`.
+ATTACKS ?= 20
+attack: $(VENV)/dev
+	BRAINDIVE_ATTACKS=$(ATTACKS) $(BIN)/pytest tests/attack
 
 bench: $(VENV)/dev
 	$(BIN)/python benchmarks/run.py --write docs/performance.md
