@@ -571,3 +571,9 @@ def test_a_model_that_learnt_no_deviations_says_so(cohort):
     np.testing.assert_array_equal(
         model.predict(cohort, personal=False), full.predict(cohort, personal=False)
     )
+
+
+def test_without_staging_visits_need_different_times():
+    cohort = bd.simulate_cohort(20, n_visits=1, n_vertices=60, random_state=0).cohort
+    with pytest.raises(bd.CohortError, match="all visits have the same time"):
+        bd.no_staging_model(n_clusters=2).fit(cohort)

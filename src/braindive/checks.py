@@ -263,6 +263,11 @@ def check_settings(
     check_choice("people", model.people, ("differ", "alike"))
     check_choice("vertices", model.vertices, ("auto", "differ", "alike"))
     check_choice("scale", model.scale, ("years", "controls"))
+    if not model.staging and np.ptp(cohort.times) == 0:
+        raise CohortError(
+            "without staging the score is the time, and all visits have the same time; use "
+            "staging=True, or give times that differ, such as ages."
+        )
     if not model.tol > 0:
         raise ParameterError(f"tol must be above 0; got {model.tol!r}.")
     strength, graph = check_spatial(model.spatial, cohort), cohort.graph
