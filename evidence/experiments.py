@@ -239,7 +239,7 @@ def group_test(
     Examples
     --------
     >>> from experiments import group_test
-    >>> [row["parameter"] for row in group_test(0.0, seed=0, n_subjects=30)]
+    >>> [row["parameter"] for row in group_test(0.0, seed=0, n_visits=5, n_vertices=400)]
     ['shift', 'speed', 'baseline score']
     """
     simulation = simulate_cohort(
