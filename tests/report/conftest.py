@@ -63,6 +63,7 @@ def made_up_model(
     model.vertex_midpoints_ = model.trajectories_.midpoint[labels] + 0.2 * np.sin(along)
     model.vertex_midpoints_se_ = np.full(n_vertices, 0.3)
     model.warnings_, model.versions_ = [], {"braindive": "0.1.test", "numpy": "1.2.3"}
+    model.progression_found_, model.progression_p_ = True, 0.0002
     return model
 
 

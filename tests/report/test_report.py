@@ -15,6 +15,7 @@ from braindive.cli.demo_disease import demo_cortex, demo_stages
 from braindive.cli.main import app
 from braindive.io.anatomy import Anatomy
 from braindive.palette import cluster_colours
+from braindive.progression_words import progression_sentence
 from braindive.report.picture import draw_surface, thin_mesh
 from braindive.report.places import places_of_clusters
 from braindive.report.planes import draw_volume
@@ -144,14 +145,16 @@ def test_no_progression_is_the_first_thing_that_is_said(make_model):
     assert "No progression was found" not in bd.build_report(model).html
     model.progression_found_, model.progression_p_ = False, 0.41
     words = re.sub(r"<[^>]+>", " ", bd.build_report(model).html.partition("<header>")[2])
-    assert words.split()[:4] == ["No", "progression", "was", "found"]
+    assert " ".join(words.split()).startswith("No progression was found: ")
     assert "(p = 0.41)" in words
-    model.progression_p_ = np.nan
+    model.warnings_ = [progression_sentence(model), *model.warnings_]
+    assert bd.build_report(model).html.count("No progression was found") == 1
+    model.progression_p_, model.warnings_ = np.nan, []
     assert "cannot be judged: nobody was seen more than once" in bd.build_report(model).html
     model.progression_found_, model.progression_p_ = True, 0.0002
     page = bd.build_report(model).html
     assert "No progression" not in page
-    assert "People change together over time (p &lt; 0.001)." in page
+    assert "A progression was found: people change together over time (p &lt; 0.001)." in page
 
 
 def test_methods_name_versions_settings_and_what_was_done(model):

@@ -13,6 +13,7 @@ from braindive.cluster_names import display_names
 from braindive.estimator import DIVE
 from braindive.io.anatomy import Anatomy, paint_regions
 from braindive.palette import cluster_colours
+from braindive.progression_words import progression_sentence
 from braindive.report.embedding import encode_array
 from braindive.report.people import describe_diagnoses
 from braindive.report.picture import PagePicture, draw_surface
@@ -127,7 +128,9 @@ def describe_facts(model: DIVE) -> list[tuple[str, str]]:
 
 def describe_warnings(model: DIVE, anonymous: bool = False) -> list[str]:
     """What a reader should know before trusting the fit; without ids if people are numbers."""
-    found = [message[:1].upper() + message[1:] for message in model.warnings_]
+    # Whether there is a progression stands at the top of the page already.
+    judged = progression_sentence(model)
+    found = [message[:1].upper() + message[1:] for message in model.warnings_ if message != judged]
     if anonymous:
         ids = sorted((str(subject) for subject in model.subjects_.tolist()), key=len, reverse=True)
         known = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, ids))})(?!\w)")

@@ -10,6 +10,7 @@ import numpy as np
 
 from braindive.cluster_names import display_names
 from braindive.estimator import DIVE
+from braindive.progression_words import progression_sentence
 from braindive.report.people import describe_diagnoses
 from braindive.report.places import Place
 from braindive.score_names import score_is_in_years
@@ -107,30 +108,14 @@ def explain_first(model: DIVE, places: list[list[Place]]) -> list[str]:
 
 def explain_progression(model: DIVE) -> str:
     """Say that no progression was found, where the fit has judged so; else nothing."""
-    found = getattr(model, "progression_found_", None)
-    if found is None or bool(found):
+    if model.progression_found_ is None or model.progression_found_:
         return ""
-    p_value = getattr(model, "progression_p_", None)
-    if p_value is not None and np.isnan(p_value):
-        return (
-            "Whether these data hold a progression cannot be judged: nobody was seen more than "
-            "once."
-        )
-    known = f" (p = {float(p_value):.2g})" if p_value is not None else ""
-    return (
-        f"No progression was found in these data{known}: people change over time no more alike "
-        "than noise does. Areas, curves and scores below may describe noise, and differences "
-        "between people that last."
-    )
+    return progression_sentence(model)
 
 
 def explain_certainty(model: DIVE) -> str:
-    """Say whether a progression was found, and with which p-value; nothing if that is unknown."""
-    p_value = getattr(model, "progression_p_", None)
-    if not getattr(model, "progression_found_", False) or p_value is None:
-        return ""
-    known = "p < 0.001" if p_value < 0.001 else f"p = {float(p_value):.2g}"
-    return f"People change together over time ({known})."
+    """Say that a progression was found, and with which p-value; nothing if that is not known."""
+    return progression_sentence(model) if model.progression_found_ else ""
 
 
 def explain_errors(model: DIVE) -> str:
