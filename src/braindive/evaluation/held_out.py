@@ -15,6 +15,7 @@ from sklearn.base import clone
 from braindive.arrays import Array, BoolArray
 from braindive.cohort.cohort import Cohort
 from braindive.errors import CohortError
+from braindive.estimator import DIVE
 from braindive.evaluation.folds import Ids
 from braindive.evaluation.summary import RMSE
 
@@ -83,6 +84,10 @@ def evaluate_vertices(
     in_test = np.array([subject in chosen for subject in cohort.subjects])
     train, test = cohort.select(visits=~in_test), cohort.select(visits=in_test)
     model = _fresh(model)
+    if isinstance(model, DIVE):
+        # Later scans are predicted with the trajectories alone, as in the paper: what only personal
+        # predictions need would be learnt for nothing.
+        model.set_params(personal=False)
     if preprocessing is not None:
         preprocessing = _fresh(preprocessing).fit(train)
         train, test = preprocessing.transform(train), preprocessing.transform(test)
