@@ -241,3 +241,23 @@ def test_frames_that_are_not_there(tmp_path):
     assert "row 2 (b), column path, file stack.mgh: there is no frame 3" in message
     message = error_of(table.assign(frame=[0, -1]), None, root=tmp_path)
     assert "row 2 (b), column frame: '-1' is not a frame" in message
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("a;1;;;0\n", "more than the 4 entries of the header"),
+        ("a;1;1E100;2\n", r"column vertex_0: 1e\+100 is too large"),
+    ],
+)
+def test_rows_of_which_something_would_be_lost_are_refused(tmp_path, rows, message):
+    path = tmp_path / "cohort.csv"
+    path.write_text("participant_id;age;vertex_0;vertex_1\n" + rows)
+    with pytest.raises(bd.CohortError, match=message):
+        bd.read_cohort(path)
+
+
+def test_a_separator_at_the_end_of_every_row_loses_nothing(tmp_path):
+    path = tmp_path / "cohort.csv"
+    path.write_text("participant_id,years,vertex_0,vertex_1\na,1,2,3,\na,2,3,4,\n")
+    np.testing.assert_array_equal(bd.read_cohort(path).values, [[2, 3], [3, 4]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import warnings
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,19 +74,27 @@ class Sheet:
             return frame
         is_measured = set(measured)
         try:
-            return pd.read_csv(
-                self.path,
-                sep=self.separator,
-                header=0,
-                names=list(names),
-                index_col=False,
-                skiprows=self.first,
-                dtype={name: str for name in names if name not in is_measured},
-                keep_default_na=False,
-                na_values={name: list(MISSING) for name in measured},
-                low_memory=False,
-                encoding=self.encoding,
-            )
+            with warnings.catch_warnings():
+                # Of a row that is longer than the header pandas drops the end, and only warns.
+                warnings.simplefilter("error", pd.errors.ParserWarning)
+                return pd.read_csv(
+                    self.path,
+                    sep=self.separator,
+                    header=0,
+                    names=list(names),
+                    index_col=False,
+                    skiprows=self.first,
+                    dtype={name: str for name in names if name not in is_measured},
+                    keep_default_na=False,
+                    na_values={name: list(MISSING) for name in measured},
+                    low_memory=False,
+                    encoding=self.encoding,
+                )
+        except pd.errors.ParserWarning:
+            raise CohortError(
+                f"{self.path}: a row has more than the {len(names)} entries of the header; put "
+                f"entries that hold {self.separator!r} in quotes, or name all columns."
+            ) from None
         except (pd.errors.ParserError, UnicodeError) as error:
             raise CohortError(f"{self.path} cannot be read as a table: {error}.") from None
 

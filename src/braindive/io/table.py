@@ -283,7 +283,11 @@ def _numbers(frame: pd.DataFrame, problems: Problems) -> Array:
                 problems.add(
                     int(row), f"{column.iloc[int(row)]!r} is not a number.", column=str(name)
                 )
-        numbers[:, position] = parsed
+        too_large = np.isfinite(parsed) & (np.abs(parsed) > np.finfo(np.float32).max)
+        for row in np.flatnonzero(too_large):
+            entry = column.iloc[int(row)]
+            problems.add(int(row), f"{entry} is too large for a measurement.", column=str(name))
+        numbers[:, position] = np.where(too_large, np.nan, parsed)
     return numbers
 
 
