@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import braindive as bd
-from braindive.cli import fitting
+from braindive.cli import workers
 from braindive.values.placement import Placement
 
 
@@ -33,14 +33,14 @@ def spread(client, n_vertices=100):
 
 
 def test_port_that_accepts_and_never_answers_is_given_up(monkeypatch):
-    monkeypatch.setattr(fitting, "_PATIENCE", 0.5)
+    monkeypatch.setattr(workers, "_PATIENCE", 0.5)
     with socket.socket() as mute:
         mute.bind(("127.0.0.1", 0))
         mute.listen(5)
         address = f"tcp://127.0.0.1:{mute.getsockname()[1]}"
         with (
             pytest.raises(bd.ClusterError, match=f"no Dask scheduler answers at {address}"),
-            fitting.connect(address),
+            workers.connect(address),
         ):
             pass
 

@@ -19,7 +19,8 @@ from braindive.io.models import (
     write_checkpoint,
     write_model,
 )
-from braindive.io.registry import REGISTRY, put_together, saveable, take_apart
+from braindive.io.objects import put_together, take_apart
+from braindive.io.registry import REGISTRY, saveable
 
 SAVED = Path(__file__).parent / "saved"
 KEPT = SAVED / f"format-{MODEL_FORMAT}.dive"

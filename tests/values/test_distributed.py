@@ -14,8 +14,8 @@ from distributed import Client, LocalCluster, Status
 from typer.testing import CliRunner
 
 import braindive as bd
-from braindive.cli.fitting import connect
 from braindive.cli.main import app
+from braindive.cli.workers import connect
 from braindive.errors import ClusterError
 from braindive.values.backends import open_products
 from braindive.values.placement import Placement, workers_of
@@ -307,7 +307,7 @@ def test_commands_that_judge_run_on_a_cluster(client, tmp_path):
 
 
 def test_scheduler_that_does_not_answer_is_named(monkeypatch):
-    monkeypatch.setattr("braindive.cli.fitting._PATIENCE", 0.2)
+    monkeypatch.setattr("braindive.cli.workers._PATIENCE", 0.2)
     message = r"no Dask scheduler answers at tcp://127.0.0.1:1 "
     with pytest.raises(ClusterError, match=message), connect("tcp://127.0.0.1:1"):
         pass

@@ -17,7 +17,6 @@ from joblib import parallel_config
 import braindive as bd
 from braindive.arrays import IntArray
 from braindive.cli.console import end_interrupted, messages, output, print_json, say
-from braindive.cli.fitting import connect
 from braindive.cli.inputs import open_cohort
 from braindive.cli.numbers import check_jobs, check_seed
 from braindive.cli.outputs import check_output_folder
@@ -25,6 +24,7 @@ from braindive.cli.progress import count_progress
 from braindive.cli.settings import read_settings
 from braindive.cli.study import RegionsOption
 from braindive.cli.table_options import TableOptions, reads_table
+from braindive.cli.workers import connect
 from braindive.io import written_tables
 from braindive.io.outputs import replace_file
 

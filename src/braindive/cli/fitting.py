@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,13 +21,12 @@ from braindive.cli.outputs import (
 from braindive.cli.settings import FitSettings, merge, read_settings, write_settings
 from braindive.cli.study import RegionsOption, SpaceOption
 from braindive.cli.table_options import TableOptions, reads_table
+from braindive.cli.workers import connect
 from braindive.progress import Progress, fit_progress
 
 if TYPE_CHECKING:  # what `braindive --help` need not wait for
     from braindive.dive.starts import Checkpoint
 
-# Seconds that a scheduler has to answer, those of a cluster under load included: a choice.
-_PATIENCE = 5.0
 # Groups of options in the help of the command.
 _VALUES, _MODEL, _RUN = "What is done to the values first", "The model", "How it is fitted"
 
@@ -276,46 +271,6 @@ def _check_output(settings: FitSettings, overwrite: bool) -> Path:
     path = check_output_file(Path(settings.output), inputs, overwrite)
     check_output_file(path.with_name(f"{path.name}.json"), inputs, overwrite)
     return path
-
-
-@contextmanager
-def connect(address: str | None) -> Iterator[Any]:
-    """Connect to a Dask scheduler, or to nothing."""
-    if address is None:
-        yield None
-        return
-    try:
-        from distributed import Client
-    except ImportError:
-        raise bd.ClusterError(
-            'Dask is not installed; get it with: pip install "braindive[cluster]"'
-        ) from None
-    # What goes wrong is told by an error of our own, in one line.
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
-    try:
-        _knock(address)
-        client = Client(address, timeout=_PATIENCE)  # type: ignore[no-untyped-call]
-    except (OSError, ValueError, TypeError, RuntimeError) as error:
-        why = str(error) or type(error).__name__
-        raise bd.ClusterError(f"no Dask scheduler answers at {address} ({why}).") from error
-    with client:
-        yield client
-
-
-def _knock(address: str) -> None:
-    """Fail where something else than Dask listens, for which a client would wait for ever."""
-    if address.startswith("tls://"):  # needs the client's own certificates
-        return
-    from distributed.comm.core import connect as connect_to
-
-    async def shake_hands() -> None:
-        comm = await connect_to(address, timeout=_PATIENCE)  # type: ignore[no-untyped-call]
-        comm.abort()
-
-    try:
-        asyncio.run(asyncio.wait_for(shake_hands(), 2 * _PATIENCE))
-    except TimeoutError:
-        raise TimeoutError(f"nothing was heard for {2 * _PATIENCE:g} s") from None
 
 
 def _choose(context: typer.Context, file: Path | None) -> FitSettings:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from braindive.dive.curves import Curves
-from braindive.io.registry import take_apart
+from braindive.io.objects import take_apart
 from braindive.space import Space
 
 

@@ -12,7 +12,8 @@ from braindive.dive.starts import Checkpoint
 from braindive.errors import ModelFileError
 from braindive.io.archive import digest, read_archive, write_archive
 from braindive.io.model_checks import check_model
-from braindive.io.registry import put_together, take_apart, to_code_names, to_file_names
+from braindive.io.objects import put_together, take_apart
+from braindive.io.registry import to_code_names, to_file_names
 from braindive.values.walking import vertex_blocks
 
 MODEL_FORMAT = 2
