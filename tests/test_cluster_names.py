@@ -29,11 +29,11 @@ def case(request, simulation):
     labels = simulation.truth.labels
     model, names = {
         "found": (
-            bd.DIVE(3, n_init=1, random_state=0),
+            bd.DIVE(3, n_init=1, personal=False, random_state=0),
             ["cluster 1", "cluster 2", "cluster 3"],
         ),
-        "ids": (bd.roi_model(IDS[labels]), ["region 12", "region 11", "region 40"]),
-        "names": (bd.roi_model(NAMES[labels]), ["hip", "ent", "cun"]),
+        "ids": (bd.roi_model(IDS[labels], personal=False), ["region 12", "region 11", "region 40"]),
+        "names": (bd.roi_model(NAMES[labels], personal=False), ["hip", "ent", "cun"]),
     }[request.param]
     return model.fit(simulation.cohort), names
 

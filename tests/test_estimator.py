@@ -25,7 +25,9 @@ def rebuilt(cohort, **changes):
 
 
 def fit(cohort, **parameters):
-    return bd.DIVE(n_clusters=3, random_state=0, **parameters).fit(cohort)
+    """Fit, without what only personal predictions need unless a test asks for it."""
+    settings = {"n_clusters": 3, "personal": False, "random_state": 0}
+    return bd.DIVE(**(settings | parameters)).fit(cohort)
 
 
 def assert_same_fit(found, expected, atol=1e-6):
@@ -85,15 +87,15 @@ def test_unit_and_origin_of_the_values_do_not_matter(cohort, model):
 
 
 def test_unit_of_time_does_not_matter_to_the_published_scale(cohort):
-    found = fit(rebuilt(cohort, times=12 * cohort.times), scale="controls", personal=False)
+    found = fit(rebuilt(cohort, times=12 * cohort.times), scale="controls")
     found.speeds_ = 12 * found.speeds_
-    assert_same_fit(found, fit(cohort, scale="controls", personal=False))
+    assert_same_fit(found, fit(cohort, scale="controls"))
 
 
 @BOTH
 def test_scores_are_in_the_unit_of_time(cohort, people):
-    in_years = fit(cohort, people=people, personal=False)
-    in_days = fit(rebuilt(cohort, times=365.25 * cohort.times), people=people, personal=False)
+    in_years = fit(cohort, people=people)
+    in_days = fit(rebuilt(cohort, times=365.25 * cohort.times), people=people)
     stages = in_days.stage(rebuilt(cohort, times=365.25 * cohort.times))
     expected = in_years.stage(cohort)
     for name, unit in (("speed", 1.0), ("shift", 365.25), ("score", 365.25)):
@@ -166,7 +168,7 @@ def test_scores_are_speed_times_time_plus_shift(cohort, model, rng):
 
 @BOTH
 def test_a_year_is_the_mean_speed_of_those_who_are_no_controls(cohort, people):
-    model = fit(cohort, people=people, personal=False)
+    model = fit(cohort, people=people)
     control = cohort.controls[::4]
     assert model.speeds_[~control].mean() == pytest.approx(1.0, abs=1e-9)
     assert model.speeds_.mean() != pytest.approx(1.0, abs=1e-3)
@@ -175,14 +177,14 @@ def test_a_year_is_the_mean_speed_of_those_who_are_no_controls(cohort, people):
 
 @BOTH
 def test_without_controls_a_year_is_the_mean_speed_of_all(cohort, people):
-    model = fit(rebuilt(cohort, controls=None), people=people, personal=False)
+    model = fit(rebuilt(cohort, controls=None), people=people)
     assert model.speeds_.mean() == pytest.approx(1.0, abs=1e-9)
     assert model.trajectories_.midpoint.min() == pytest.approx(0.0, abs=1e-9)
 
 
 @BOTH
 def test_on_the_published_scale_scores_of_controls_have_mean_0_and_spread_1(cohort, people):
-    model = fit(cohort, people=people, scale="controls", personal=False)
+    model = fit(cohort, people=people, scale="controls")
     controls = model.scores_[cohort.controls]
     assert controls.mean() == pytest.approx(0.0, abs=1e-10)
     assert controls.std() == pytest.approx(1.0)
@@ -190,7 +192,7 @@ def test_on_the_published_scale_scores_of_controls_have_mean_0_and_spread_1(coho
 
 @BOTH
 def test_without_controls_the_published_scale_is_that_of_everybody(cohort, people):
-    model = fit(rebuilt(cohort, controls=None), people=people, scale="controls", personal=False)
+    model = fit(rebuilt(cohort, controls=None), people=people, scale="controls")
     scores = model.scores_
     assert scores.mean() == pytest.approx(0.0, abs=1e-10)
     assert scores.std() == pytest.approx(1.0)
@@ -204,20 +206,20 @@ def test_clusters_are_numbered_from_early_to_late(model):
 @pytest.mark.filterwarnings("ignore::braindive.DataWarning")  # of single visits
 def test_controls_come_early_where_time_says_nothing(cohort, simulation):
     once, truth = cohort.first_visits(1), simulation.truth.scores[::4]
-    reversed_model = fit(rebuilt(once, controls=~once.controls), personal=False)
+    reversed_model = fit(rebuilt(once, controls=~once.controls))
     assert np.corrcoef(reversed_model.scores_, truth)[0, 1] < -0.9
-    assert np.corrcoef(fit(once, personal=False).scores_, truth)[0, 1] > 0.9
+    assert np.corrcoef(fit(once).scores_, truth)[0, 1] > 0.9
 
 
 def test_time_outweighs_controls_where_it_is_clear(cohort, simulation):
     """People who are called controls by mistake do not turn the disease around."""
     with pytest.warns(bd.StagingWarning, match="controls and time contradict each other"):
-        model = fit(rebuilt(cohort, controls=~cohort.controls), personal=False)
+        model = fit(rebuilt(cohort, controls=~cohort.controls))
     assert np.corrcoef(model.scores_, simulation.truth.scores)[0, 1] > 0.9
 
 
 def test_aic_and_bic_count_five_numbers_a_cluster_and_two_a_subject(gappy_cohort):
-    model = fit(gappy_cohort, people="alike", personal=False)
+    model = fit(gappy_cohort, people="alike")
     n_parameters = 5 * 3 + 2 * 40 + 1
     n_measured = np.count_nonzero(~np.isnan(gappy_cohort.values))
     assert model.aic_ == pytest.approx(2 * n_parameters - 2 * model.log_likelihood_)
@@ -268,7 +270,7 @@ def test_a_fit_that_met_its_tolerance_says_so(model):
 @pytest.mark.parametrize("name", ["cohort", "gappy_cohort"])
 def test_staging_the_training_subjects_is_what_the_fit_found(request, name, people, scale):
     cohort = request.getfixturevalue(name)
-    model = fit(cohort, people=people, scale=scale, personal=False)
+    model = fit(cohort, people=people, scale=scale)
     stages = model.stage(cohort)
     assert list(stages.index) == list(model.subjects_)
     assert (stages["n_visits"] == 4).all()
@@ -283,7 +285,7 @@ def test_stages_are_read_off_the_trajectories(cohort, model):
     scores = stages["speed"].to_numpy()[index] * cohort.times + stages["shift"].to_numpy()[index]
     np.testing.assert_allclose(scores[::4], stages["score"], atol=1e-9)
     values = model.trajectories_.evaluate(scores) @ model.responsibilities_.T
-    published = fit(cohort, people="alike", personal=False)
+    published = fit(cohort, people="alike")
     by_em = published.trajectories_.evaluate(published.scores_) @ published.responsibilities_.T
     assert np.std(cohort.values - values) < 1.01 * np.std(cohort.values - by_em)
 
@@ -350,7 +352,7 @@ def test_no_staging_model_takes_the_time_for_the_score(cohort):
 
 
 def test_one_cluster_holds_every_vertex(cohort):
-    model = bd.DIVE(n_clusters=1, random_state=0).fit(cohort)
+    model = fit(cohort, n_clusters=1, personal=True)
     np.testing.assert_array_equal(model.responsibilities_, 1.0)
     assert np.isfinite(model.trajectories_.to_array()).all()
 
@@ -361,7 +363,7 @@ def test_subjects_with_unequal_numbers_of_visits_fit(simulation, rng):
     keep = rng.random(cohort.n_visits) < 0.6
     keep[::4] = True
     keep[1:4] = keep[5:8] = False
-    model = fit(cohort.select(visits=keep))
+    model = fit(cohort.select(visits=keep), personal=True)
     assert model.speeds_[0] == pytest.approx(model.speeds_[1], rel=1e-9)  # both the prior's
     assert np.ptp(model.speeds_) > 0.1 * model.speeds_[0]
     assert np.corrcoef(model.scores_, simulation.truth.scores[keep])[0, 1] > 0.95
@@ -372,7 +374,7 @@ def test_a_cohort_of_single_visits_fits_with_one_speed():
         n_subjects=80, n_visits=1, n_vertices=200, noise=0.5, control_share=0.3, random_state=3
     )
     with pytest.warns(bd.DataWarning, match=r"one visit: .* no speed and no years"):
-        model = fit(simulation.cohort)
+        model = fit(simulation.cohort, personal=True)
     assert np.ptp(model.speeds_) < 1e-9
     assert np.corrcoef(model.scores_, simulation.truth.scores)[0, 1] > 0.8
 
@@ -381,7 +383,7 @@ def test_regions_without_neighbours_are_fitted_without_a_field():
     drawn = bd.simulate_cohort(n_subjects=40, n_vertices=12, noise=0.1, random_state=0).cohort
     facts = {"subjects": drawn.subjects, "times": drawn.times}
     regions = bd.Regions("twelve", [f"region {i}" for i in range(12)])
-    settings = {"n_init": 1, "people": "alike", "personal": False}
+    settings = {"n_init": 1, "people": "alike"}
     apart = fit(bd.Cohort(drawn.values, space=regions, **facts), **settings)
     plain = fit(bd.Cohort(drawn.values, **facts), **settings)
     assert apart.spatial_strength_ == 0
@@ -402,13 +404,13 @@ def test_a_vertex_without_data_gets_uniform_responsibilities_and_a_warning(cohor
     values = cohort.values.copy()
     values[:, 7] = np.nan
     with pytest.warns(bd.DataWarning, match=r"1 vertices have no data"):
-        model = fit(rebuilt(cohort, values=values))
+        model = fit(rebuilt(cohort, values=values), personal=True)
     np.testing.assert_allclose(model.responsibilities_[7], 1 / 3)
     assert np.isfinite(model.responsibilities_).all()
 
 
 def test_missing_values_are_left_out_and_not_imputed(simulation, gappy_cohort):
-    model = fit(gappy_cohort)
+    model = fit(gappy_cohort, personal=True)
     assert bd.match_clusters(model, simulation.truth.labels).agreement > 0.95
     assert np.corrcoef(model.scores_, simulation.truth.scores)[0, 1] > 0.95
 
@@ -421,7 +423,7 @@ def test_more_clusters_than_different_vertices_leave_some_empty(rng):
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = bd.DIVE(n_clusters=6, random_state=0).fit(cohort)
+        model = fit(cohort, n_clusters=6, personal=True)
     expected = bd.DataWarning, bd.ConvergenceWarning
     assert all(issubclass(warning.category, expected) for warning in caught)
     assert any("of 6 clusters are empty; use fewer" in str(w.message) for w in caught)
@@ -513,7 +515,7 @@ def test_a_cohort_with_other_vertices_is_refused(cohort, model, method):
 @pytest.mark.parametrize("missing", [0.0, 0.1])
 def test_pooled_measurements_of_the_training_are_kept(missing):
     cohort = bd.simulate_cohort(30, 3, 60, noise=0.3, missing=missing, random_state=0).cohort
-    model = bd.DIVE(n_clusters=2, random_state=0).fit(cohort)
+    model = bd.DIVE(n_clusters=2, personal=False, random_state=0).fit(cohort)
     training = model.internal_.training
     sums, weights = model.pool(model.products(cohort))
     np.testing.assert_allclose(training.sums, sums, rtol=1e-9, atol=1e-9)

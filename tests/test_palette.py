@@ -33,7 +33,9 @@ def model():
     )
     space = bd.Surface("strip", (Hemisphere("left", points, faces),))
     cohort = bd.simulate_cohort(n_subjects=20, space=space, noise=0.3, random_state=0).cohort
-    return bd.DIVE(n_clusters=3, n_init=1, people="alike", random_state=0).fit(cohort)
+    return bd.DIVE(n_clusters=3, n_init=1, people="alike", personal=False, random_state=0).fit(
+        cohort
+    )
 
 
 @pytest.fixture(scope="module")

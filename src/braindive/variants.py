@@ -27,7 +27,7 @@ def roi_model(labels: ArrayLike, **parameters: Any) -> DIVE:
     --------
     >>> import braindive as bd
     >>> simulation = bd.simulate_cohort(n_subjects=30, n_vertices=60, noise=0.3, random_state=0)
-    >>> model = bd.roi_model(simulation.truth.labels).fit(simulation.cohort)
+    >>> model = bd.roi_model(simulation.truth.labels, personal=False).fit(simulation.cohort)
     >>> model.responsibilities_.shape
     (60, 3)
     """

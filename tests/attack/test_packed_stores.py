@@ -223,7 +223,7 @@ def test_fit_of_a_store_that_breaks_meanwhile_ends_in_a_sentence(copy):
     cohort = bd.open_packed(copy)
     (copy / "values/c/0/2").unlink()
     with pytest.raises(bd.ReadError, match="vertices 10 to 11, is lost"):
-        bd.DIVE(2, random_state=0).fit(cohort)
+        bd.DIVE(2, personal=False, random_state=0).fit(cohort)
 
 
 def test_table_of_a_packed_cohort_is_that_of_the_study(store, people):

@@ -30,7 +30,7 @@ def names():
 def fitted():
     """A cohort, a model of it, its trajectories, and the columns of its stages."""
     cohort = bd.simulate_cohort(n_subjects=30, n_vertices=40, noise=0.3, random_state=0).cohort
-    model = bd.DIVE(2, n_init=1, random_state=0).fit(cohort)
+    model = bd.DIVE(2, n_init=1, personal=False, random_state=0).fit(cohort)
     objects = {"DIVE": model, "Cohort": cohort, "Trajectories": model.trajectories_}
     return objects, model.stage(cohort).columns
 

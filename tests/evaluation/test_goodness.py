@@ -13,7 +13,7 @@ def simulation():
 
 @pytest.fixture(scope="module")
 def model(simulation):
-    return bd.DIVE(n_clusters=3, random_state=0).fit(simulation.cohort)
+    return bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(simulation.cohort)
 
 
 def test_explained_variance_is_that_of_the_curves(simulation, model):
@@ -42,7 +42,9 @@ def test_a_cohort_that_covers_its_trajectories_gives_no_warning():
     cohort = bd.simulate_cohort(
         n_subjects=100, n_vertices=150, midpoints=(-8, 0, 8), noise=0.5, random_state=0
     ).cohort
-    assert not bd.goodness_of_fit(bd.DIVE(3, random_state=0).fit(cohort), cohort).warnings
+    assert not bd.goodness_of_fit(
+        bd.DIVE(3, personal=False, random_state=0).fit(cohort), cohort
+    ).warnings
 
 
 def test_a_noisy_scan_and_a_strange_person_are_named_with_a_reason(simulation, model):
@@ -79,7 +81,7 @@ def test_correlated_noise_is_seen(simulation):
     shared = 0.3 * rng.normal(size=(cohort.n_visits, 3))[:, simulation.truth.labels]
     noisy = bd.Cohort(cohort.values + shared, subjects=cohort.subjects, times=cohort.times)
     with pytest.warns(bd.StagingWarning, match="No progression was found"):
-        model = bd.DIVE(n_clusters=3, random_state=0).fit(noisy)
+        model = bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(noisy)
     assert (bd.goodness_of_fit(model, noisy).clusters["correlation"] > 5).all()
 
 
@@ -94,7 +96,7 @@ def test_short_follow_up_is_warned_of():
         random_state=0,
     ).cohort
     with pytest.warns(bd.StagingWarning, match="No progression was found"):
-        model = bd.DIVE(n_clusters=3, random_state=0).fit(cohort)
+        model = bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(cohort)
     assert "follow-up" in " ".join(bd.goodness_of_fit(model, cohort).warnings)
 
 
@@ -109,11 +111,11 @@ def test_a_trajectory_beyond_the_data_is_warned_of():
         midpoint_variation=0.0,
         random_state=0,
     ).cohort
-    model = bd.DIVE(n_clusters=2, random_state=0).fit(cohort)
+    model = bd.DIVE(n_clusters=2, personal=False, random_state=0).fit(cohort)
     assert "trajectory of cluster 2 reaches" in " ".join(bd.goodness_of_fit(model, cohort).warnings)
 
 
 def test_a_model_without_staging_is_refused(simulation):
-    plain = bd.no_staging_model(n_clusters=2).fit(simulation.cohort)
+    plain = bd.no_staging_model(n_clusters=2, personal=False).fit(simulation.cohort)
     with pytest.raises(bd.ParameterError, match="staging"):
         bd.goodness_of_fit(plain, simulation.cohort)

@@ -14,7 +14,7 @@ def fitted():
     simulation = bd.simulate_cohort(
         n_subjects=60, n_vertices=60, group_effect=1.5, control_share=0.3, random_state=0
     )
-    return bd.DIVE(3, n_init=1, tol=1e-3, random_state=0).fit(simulation.cohort)
+    return bd.DIVE(3, n_init=1, tol=1e-3, personal=False, random_state=0).fit(simulation.cohort)
 
 
 def by_subject(model, values, name="group"):
@@ -150,7 +150,7 @@ def test_an_unknown_column_or_index_is_refused(fitted, by, message):
 
 
 def test_a_model_without_staging_is_refused(cohort):
-    model = bd.no_staging_model(n_clusters=2, n_init=1, random_state=0).fit(cohort)
+    model = bd.no_staging_model(n_clusters=2, n_init=1, personal=False, random_state=0).fit(cohort)
     with pytest.raises(bd.ParameterError, match="without staging"):
         bd.compare_groups(model, by="diagnosis")
 

@@ -52,7 +52,7 @@ NPY = Format(
 
 @pytest.fixture(scope="module")
 def model(study):
-    return bd.DIVE(3, spatial=None, people="alike", random_state=0).fit(study)
+    return bd.DIVE(3, spatial=None, people="alike", personal=False, random_state=0).fit(study)
 
 
 @pytest.fixture

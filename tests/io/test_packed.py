@@ -51,7 +51,7 @@ def test_fit_of_a_packed_cohort_is_that_of_arrays(tmp_path, table, surface):
     frame = pd.read_csv(table, sep="\t").iloc[shuffled]
     other = bd.pack_cohort(frame, tmp_path / "other.zarr", surface, root=table.parent)
     fits = [
-        bd.DIVE(n_clusters=3, n_init=1, people="alike", random_state=0).fit(data)
+        bd.DIVE(n_clusters=3, n_init=1, people="alike", personal=False, random_state=0).fit(data)
         for data in (bd.read_cohort(table, surface), cohort, bd.open_packed(other))
     ]
     for fit in fits[1:]:

@@ -9,7 +9,9 @@ from braindive.errors import CohortError
 
 
 def fit(cohort):
-    return bd.DIVE(n_clusters=3, n_init=1, people="alike", random_state=0).fit(cohort)
+    return bd.DIVE(n_clusters=3, n_init=1, people="alike", personal=False, random_state=0).fit(
+        cohort
+    )
 
 
 @pytest.fixture(scope="module")

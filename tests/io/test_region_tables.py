@@ -141,7 +141,9 @@ def test_regions_without_neighbours_are_fitted_like_columns_without_a_space(stud
     given = {"subjects": people["participant_id"], "times": people["years"], "controls": controls}
     names = tuple(f"r{i}" for i in range(thickness.shape[1]))
     fits = [
-        bd.DIVE(2, n_init=1, random_state=0).fit(bd.Cohort(thickness, space=space, **given))
+        bd.DIVE(2, n_init=1, personal=False, random_state=0).fit(
+            bd.Cohort(thickness, space=space, **given)
+        )
         for space in (None, bd.Regions("r", names))
     ]
     np.testing.assert_allclose(fits[0].scores_, fits[1].scores_, rtol=1e-9)

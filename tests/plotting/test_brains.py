@@ -19,7 +19,7 @@ def block():
 @pytest.fixture(scope="module")
 def block_model(block):
     cohort = bd.simulate_cohort(n_subjects=20, space=block, noise=0.3, random_state=0).cohort
-    return bd.DIVE(n_clusters=3, n_init=1, random_state=0).fit(cohort)
+    return bd.DIVE(n_clusters=3, n_init=1, personal=False, random_state=0).fit(cohort)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,9 @@ def cortex_model():
         n_subjects=6, n_visits=3, space=space, noise=0.1, random_state=0
     ).cohort
     front = (y > 0)[whole.hemispheres[0].mask & (x > -60)]
-    return bd.roi_model(np.where(front, "front", "back"), spatial=None).fit(cohort), front
+    return bd.roi_model(np.where(front, "front", "back"), spatial=None, personal=False).fit(
+        cohort
+    ), front
 
 
 def shaded(colours, colour):
@@ -105,7 +107,7 @@ def test_a_flat_mesh_is_drawn_whole_from_both_its_sides(flat_axis, side):
         control_share=0.3,
         random_state=0,
     ).cohort
-    model = bd.roi_model(grid[:, 1] > 2, spatial=None).fit(cohort)
+    model = bd.roi_model(grid[:, 1] > 2, spatial=None, personal=False).fit(cohort)
     lateral, medial = bd.plot_clusters(model).axes
     for ax in (lateral, medial):
         (drawn,) = ax.collections

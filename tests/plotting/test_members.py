@@ -23,7 +23,9 @@ def regions_model():
         times=drawn.times,
         space=bd.Regions("twelve", names),
     )
-    return bd.DIVE(3, n_init=1, spatial=None, people="alike", random_state=0).fit(cohort)
+    return bd.DIVE(3, n_init=1, spatial=None, people="alike", personal=False, random_state=0).fit(
+        cohort
+    )
 
 
 def test_regions_are_bars_of_their_probabilities_in_the_order_of_their_clusters(regions_model):

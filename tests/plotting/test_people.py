@@ -69,6 +69,6 @@ def test_an_unknown_column_is_named_with_those_there_are(model):
 
 
 def test_a_model_without_staging_is_refused(cohort):
-    model = bd.no_staging_model(n_clusters=2, n_init=1, random_state=0).fit(cohort)
+    model = bd.no_staging_model(n_clusters=2, n_init=1, personal=False, random_state=0).fit(cohort)
     with pytest.raises(bd.ParameterError, match="staging"):
         bd.plot_stages(model)

@@ -39,7 +39,7 @@ def test_points_are_scores_and_weighted_means_of_every_visit(model, cohort):
 def test_cluster_means_leave_holes_and_vertices_without_cluster_out(simulation, gappy_cohort):
     labels = simulation.truth.labels.copy()
     labels[:20] = -1
-    model = bd.roi_model(labels).fit(gappy_cohort)
+    model = bd.roi_model(labels, personal=False).fit(gappy_cohort)
     means = cluster_means(model, gappy_cohort)
     for k, name in enumerate(model.cluster_names_):
         naive = np.nanmean(gappy_cohort.values[:, labels == name], axis=1)
@@ -77,8 +77,14 @@ def test_given_axes_are_used(model):
 @pytest.mark.parametrize(
     ("model", "what"),
     [
-        (bd.DIVE(9, n_init=1, max_iter=2, people="alike", random_state=0), "cluster"),
-        (bd.roi_model(np.arange(60) % 9, max_iter=2, people="alike"), "rank of the region"),
+        (
+            bd.DIVE(9, n_init=1, max_iter=2, people="alike", personal=False, random_state=0),
+            "cluster",
+        ),
+        (
+            bd.roi_model(np.arange(60) % 9, max_iter=2, people="alike", personal=False),
+            "rank of the region",
+        ),
     ],
 )
 def test_many_clusters_are_named_by_a_colour_bar(model, what):
@@ -91,7 +97,9 @@ def test_many_clusters_are_named_by_a_colour_bar(model, what):
 
 
 def test_values_have_the_unit_of_the_preprocessing(cohort):
-    model = bd.DIVE(2, preprocessing=bd.Preprocessing(), n_init=1, random_state=0).fit(cohort)
+    model = bd.DIVE(
+        2, preprocessing=bd.Preprocessing(), n_init=1, personal=False, random_state=0
+    ).fit(cohort)
     ax = bd.plot_trajectories(model, cohort)
     assert ax.get_ylabel() == "z-score"
     standard = model.preprocessing_.transform(cohort)
@@ -105,7 +113,7 @@ def cluster_means_by_hand(model, cohort):
 
 
 def test_without_staging_the_course_runs_over_years(cohort):
-    model = bd.no_staging_model(n_clusters=2, n_init=1, random_state=0).fit(cohort)
+    model = bd.no_staging_model(n_clusters=2, n_init=1, personal=False, random_state=0).fit(cohort)
     assert bd.plot_trajectories(model).get_xlabel() == "time (years)"
 
 

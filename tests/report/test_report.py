@@ -225,7 +225,7 @@ def test_an_anonymous_report_refuses_a_column_of_ids(make_model):
 
 
 def test_without_staging_nothing_was_estimated_of_people(cohort):
-    model = bd.no_staging_model(n_clusters=2, n_init=1, random_state=0).fit(cohort)
+    model = bd.no_staging_model(n_clusters=2, n_init=1, personal=False, random_state=0).fit(cohort)
     page = bd.build_report(model)
     assert set(people_of(page)["Score ±"]) == {None}
     assert data_of(page)["clusters"][0]["errors"] is None
@@ -243,7 +243,7 @@ def test_policy_forbids_the_network_and_all_scripts_but_the_own(make_model):
 def test_warnings_and_versions_of_the_fit_reach_the_page_through_a_file(tmp_path):
     cohort = bd.simulate_cohort(n_subjects=40, n_visits=1, random_state=0).cohort
     with pytest.warns(bd.DataWarning, match="one visit"):
-        model = bd.DIVE(n_clusters=2, random_state=0).fit(cohort)
+        model = bd.DIVE(n_clusters=2, personal=False, random_state=0).fit(cohort)
     model.versions_["numpy"] = "1.2.3"
     model.save(tmp_path / "fit.dive")
     page = bd.build_report(bd.load_model(tmp_path / "fit.dive")).html

@@ -22,7 +22,7 @@ def fit_correlated(seed):
     noisy = bd.Cohort(cohort.values + shared, subjects=cohort.subjects, times=cohort.times)
     ids = list(cohort.subject_ids)
     train, new = noisy.select(subjects=ids[:120]), noisy.select(subjects=ids[120:])
-    model = bd.DIVE(n_clusters=3, random_state=0).fit(train)
+    model = bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(train)
     return model, train, new, simulation.truth
 
 
@@ -101,7 +101,7 @@ def test_maps_like_no_other_are_flagged_and_not_wild(correlated):
 def test_standard_errors_do_not_depend_on_the_origin_of_time(correlated):
     model, train, new, _ = correlated
     aged = bd.Cohort(train.values, subjects=train.subjects, times=train.times + 70)
-    older = bd.DIVE(n_clusters=3, random_state=0).fit(aged)
+    older = bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(aged)
     late = bd.Cohort(new.values, subjects=new.subjects, times=new.times + 70)
     here, there = model.stage(new), older.stage(late)
     np.testing.assert_allclose(here["score_se"], there["score_se"], rtol=1e-3)
@@ -112,7 +112,7 @@ def fit_small(**settings):
     cohort = bd.simulate_cohort(
         n_subjects=30, n_vertices=60, noise=0.3, midpoints=(-10, 10), random_state=2
     ).cohort
-    return bd.DIVE(n_clusters=2, random_state=0, **settings).fit(cohort), cohort
+    return bd.DIVE(n_clusters=2, personal=False, random_state=0, **settings).fit(cohort), cohort
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def resampled(small):
 @pytest.fixture(scope="module")
 def alike():
     """The same with the published estimates, which are quickly found again."""
-    return fit_small(people="alike", personal=False)
+    return fit_small(people="alike")
 
 
 def test_bootstrap_does_not_depend_on_the_number_of_jobs(small, resampled):
@@ -179,7 +179,8 @@ def test_bands_cover_the_true_curves():
             n_subjects=50, n_vertices=150, noise=0.5, midpoints=(-10, 10), random_state=seed
         )
         truth = simulation.truth
-        model = bd.DIVE(n_clusters=2, personal=False, random_state=0).fit(simulation.cohort)
+        model = bd.DIVE(n_clusters=2, vertices="alike", personal=False, random_state=0)
+        model.fit(simulation.cohort)
         slope = truth.scores.std() / model.scores_.std()
         origin = truth.scores.mean() - slope * model.scores_.mean()
         lower, upper = bd.bootstrap(model, simulation.cohort, n=5).bands((grid - origin) / slope)
@@ -204,7 +205,7 @@ def test_many_subjects_are_first_fitted_in_part_and_then_all(correlated, monkeyp
     model, train, new, _ = correlated
     monkeypatch.setattr(marginal_fit, "_FEW_SUBJECTS", 60)
     monkeypatch.setattr(marginal_fit, "_MANY_SUBJECTS", 80)
-    fewer = bd.DIVE(n_clusters=3, random_state=0).fit(train)
+    fewer = bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(train)
     both = model.stage(new), fewer.stage(new)
     away = np.abs(both[0]["score"] - both[1]["score"]) / both[0]["score_se"]
     assert away.max() < 0.2

@@ -160,7 +160,7 @@ def bootstrap(
     --------
     >>> import numpy as np, braindive as bd
     >>> cohort = bd.simulate_cohort(n_subjects=60, n_vertices=90, noise=0.3, random_state=0).cohort
-    >>> model = bd.DIVE(n_clusters=2, random_state=0).fit(cohort)
+    >>> model = bd.DIVE(n_clusters=2, personal=False, random_state=0).fit(cohort)
     >>> found = bd.bootstrap(model, cohort, n=3)
     >>> lower, upper = found.bands(np.linspace(-1, 1, 5))
     >>> bool((lower <= upper).all())

@@ -94,7 +94,7 @@ def goodness_of_fit(model: DIVE, cohort: Cohort, *, client: Any = None) -> Goodn
     --------
     >>> import braindive as bd
     >>> cohort = bd.simulate_cohort(n_subjects=60, n_vertices=200, noise=0.3, random_state=0).cohort
-    >>> model = bd.DIVE(n_clusters=3, random_state=0).fit(cohort)
+    >>> model = bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(cohort)
     >>> found = bd.goodness_of_fit(model, cohort)
     >>> bool(found.explained_variance > 0.3)
     True

@@ -78,7 +78,7 @@ def compare_groups(
     >>> cohort = bd.simulate_cohort(
     ...     n_subjects=80, n_vertices=60, group_effect=1.5, random_state=0
     ... ).cohort
-    >>> model = bd.DIVE(n_clusters=3, random_state=0).fit(cohort)
+    >>> model = bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(cohort)
     >>> bool(bd.compare_groups(model, by="apoe4").loc["shift", "p_value"] < 0.01)
     True
     """

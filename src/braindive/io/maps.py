@@ -98,7 +98,7 @@ def write_maps(
     >>> import tempfile
     >>> import braindive as bd
     >>> cohort = bd.simulate_cohort(60, n_vertices=90, noise=0.3, random_state=0).cohort
-    >>> model = bd.DIVE(n_clusters=2, random_state=0).fit(cohort)
+    >>> model = bd.DIVE(n_clusters=2, personal=False, random_state=0).fit(cohort)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     [path.name for path in bd.write_maps(model, folder)]
     ['maps.tsv', 'subjects.tsv', 'trajectories.tsv']

@@ -62,7 +62,7 @@ def plot_clusters(model: Any) -> Figure:
     >>> import numpy as np, braindive as bd
     >>> space = bd.Volume("block", np.ones((4, 5, 4), dtype=bool), 10 * np.eye(4))
     >>> cohort = bd.simulate_cohort(20, space=space, noise=0.1, random_state=0).cohort
-    >>> model = bd.DIVE(n_clusters=2, n_init=1, random_state=0).fit(cohort)
+    >>> model = bd.DIVE(n_clusters=2, n_init=1, personal=False, random_state=0).fit(cohort)
     >>> figure = bd.plot_clusters(model)
     >>> figure.axes[0].get_label()
     'x = 10 mm'
@@ -127,7 +127,7 @@ def plot_pathology(model: Any, scores: Sequence[float] | None = None) -> Figure:
     >>> import numpy as np, braindive as bd
     >>> space = bd.Volume("block", np.ones((4, 5, 4), dtype=bool), 10 * np.eye(4))
     >>> cohort = bd.simulate_cohort(20, space=space, noise=0.1, random_state=0).cohort
-    >>> model = bd.DIVE(n_clusters=2, n_init=1, random_state=0).fit(cohort)
+    >>> model = bd.DIVE(n_clusters=2, n_init=1, personal=False, random_state=0).fit(cohort)
     >>> figure = bd.plot_pathology(model, scores=[-1, 1])
     >>> figure.texts[1].get_text()
     'score +1.0'
@@ -181,7 +181,7 @@ def plot_midpoints(model: Any) -> Figure:
     >>> import numpy as np, braindive as bd
     >>> space = bd.Volume("block", np.ones((4, 5, 4), dtype=bool), 10 * np.eye(4))
     >>> cohort = bd.simulate_cohort(20, space=space, noise=0.1, random_state=0).cohort
-    >>> model = bd.DIVE(n_clusters=2, n_init=1, random_state=0).fit(cohort)
+    >>> model = bd.DIVE(n_clusters=2, n_init=1, personal=False, random_state=0).fit(cohort)
     >>> figure = bd.plot_midpoints(model)
     >>> figure.axes[-1].get_xlabel()
     'score at which a vertex is half-way'

@@ -59,7 +59,7 @@ def plot_stages(model: Any, by: str | pd.Series = "diagnosis", ax: Axes | None =
     >>> cohort = bd.simulate_cohort(
     ...     n_subjects=20, n_vertices=40, noise=0.1, control_share=0.4, random_state=0
     ... ).cohort
-    >>> model = bd.DIVE(n_clusters=2, spatial=None, n_init=1, random_state=0).fit(cohort)
+    >>> model = bd.DIVE(2, n_init=1, personal=False, random_state=0).fit(cohort)
     >>> [label.get_text() for label in bd.plot_stages(model).get_yticklabels()]
     ['CN (8)', 'patient (12)']
     """
@@ -158,7 +158,7 @@ def plot_groups(model: Any, by: str | pd.Series, cohort: Cohort | None = None) -
     >>> cohort = bd.simulate_cohort(
     ...     n_subjects=30, n_vertices=40, noise=0.3, group_effect=1.0, random_state=0
     ... ).cohort
-    >>> model = bd.DIVE(n_clusters=2, spatial=None, n_init=1, random_state=0).fit(cohort)
+    >>> model = bd.DIVE(2, n_init=1, personal=False, random_state=0).fit(cohort)
     >>> figure = bd.plot_groups(model, by="apoe4")
     >>> [ax.get_ylabel() for ax in figure.axes]
     ['shift: score at time 0 (years)', 'speed (score per year)', 'score at first visit (years)']

@@ -74,7 +74,7 @@ def plot_trajectories(
     --------
     >>> import braindive as bd
     >>> cohort = bd.simulate_cohort(n_subjects=20, n_vertices=40, noise=0.3, random_state=0).cohort
-    >>> model = bd.DIVE(n_clusters=2, spatial=None, n_init=1, random_state=0).fit(cohort)
+    >>> model = bd.DIVE(2, n_init=1, personal=False, random_state=0).fit(cohort)
     >>> bd.plot_trajectories(model, cohort).get_xlabel()
     'disease progression score (years)'
     """
@@ -128,7 +128,7 @@ def plot_subjects(model: Any, cohort: Cohort, subjects: Sequence[Hashable] | Non
     --------
     >>> import braindive as bd
     >>> cohort = bd.simulate_cohort(n_subjects=20, n_vertices=40, noise=0.3, random_state=0).cohort
-    >>> model = bd.DIVE(n_clusters=2, spatial=None, n_init=1, random_state=0).fit(cohort)
+    >>> model = bd.DIVE(2, n_init=1, personal=False, random_state=0).fit(cohort)
     >>> figure = bd.plot_subjects(model, cohort, subjects=["sub-03", "sub-12"])
     >>> [ax.get_title() for ax in figure.axes]
     ['sub-03', 'sub-12']
@@ -196,7 +196,7 @@ def cluster_means(model: Any, cohort: Cohort) -> Array:
     >>> import braindive as bd
     >>> from braindive.plotting.trajectories import cluster_means
     >>> cohort = bd.simulate_cohort(n_subjects=20, n_vertices=40, noise=0.3, random_state=0).cohort
-    >>> model = bd.DIVE(n_clusters=2, spatial=None, n_init=1, random_state=0).fit(cohort)
+    >>> model = bd.DIVE(2, n_init=1, personal=False, random_state=0).fit(cohort)
     >>> cluster_means(model, cohort).shape
     (80, 2)
     """

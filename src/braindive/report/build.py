@@ -117,7 +117,7 @@ def build_report(
     >>> import os, tempfile
     >>> import braindive as bd
     >>> cohort = bd.simulate_cohort(n_subjects=40, control_share=0.3, random_state=0).cohort
-    >>> model = bd.DIVE(n_clusters=2, random_state=0).fit(cohort)
+    >>> model = bd.DIVE(n_clusters=2, personal=False, random_state=0).fit(cohort)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = bd.build_report(model).save(os.path.join(folder, "report.html"))
     ...     path.stat().st_size < 10_000_000
