@@ -129,9 +129,13 @@ def clear_cohort():
     ).cohort
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def two_workers():
-    """Client of a Dask cluster of two processes, which tests may use but not kill."""
+    """Client of a Dask cluster of two processes.
+
+    Of one file: a cluster starts in a second or two, and one that only waits for more to do takes
+    a tenth of a core from other tests.
+    """
     from distributed import Client, LocalCluster
 
     with (

@@ -114,7 +114,7 @@ def test_a_model_with_atlas_priors_and_array_settings_comes_back(study, tmp_path
 @pytest.mark.parametrize("regions", [["ent", "hip"], [11, 12]], ids=["names", "numbers"])
 def test_a_column_of_a_table_as_assignments_comes_back_as_an_array(study, tmp_path, kind, regions):
     labels = np.resize(regions, study.n_vertices)
-    model = bd.roi_model(kind(labels), random_state=0).fit(study)
+    model = bd.roi_model(kind(labels), personal=False, random_state=0).fit(study)
     model.save(tmp_path / "fit.dive")
     loaded = bd.load_model(tmp_path / "fit.dive")
     np.testing.assert_array_equal(loaded.assignments, labels)

@@ -72,7 +72,7 @@ def make_model():
     return made_up_model
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     """Headless Chromium that records its console and every request it makes."""
     from selenium import webdriver

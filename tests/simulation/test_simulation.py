@@ -199,8 +199,9 @@ def test_subjects_on_a_plateau_do_not_run_away():
     assert correlation(model.scores_, simulation.truth.scores) > 0.95
 
 
+# The basic setting, which has five seeds above, is that of 300 subjects and a spacing of 0.33.
 @pytest.mark.slow
-@pytest.mark.parametrize("spacing", [0.33, 0.30, 0.23, 0.17, 0.10, 0.07, 0.03, 0.02])
+@pytest.mark.parametrize("spacing", [0.30, 0.23, 0.17, 0.10, 0.07, 0.03, 0.02])
 def test_closer_trajectories_are_separated_up_to_the_ceiling(spacing):
     midpoints = 2.5 + 53 * spacing * np.array([-1.0, 0.0, 1.0])
     assert mean_shortfall(SEEDS[:2], midpoints=midpoints) < 0.01
@@ -210,10 +211,10 @@ def test_closer_trajectories_are_separated_up_to_the_ceiling(spacing):
 @pytest.mark.filterwarnings("ignore:which way the disease runs")
 @pytest.mark.filterwarnings("ignore:No progression was found")
 @pytest.mark.slow
-@pytest.mark.parametrize("n_subjects", [300, 200, 100, 50, 35, 20, 10, 5])
+@pytest.mark.parametrize("n_subjects", [200, 100, 50, 35, 20, 10, 5])
 def test_fewer_subjects_are_enough_up_to_the_ceiling(n_subjects):
     # Many subjects differ less from seed to seed, and take longer.
-    assert mean_shortfall(SEEDS[:2] if n_subjects > 50 else SEEDS, n_subjects=n_subjects) < 0.01
+    assert mean_shortfall(SEEDS[:1] if n_subjects > 50 else SEEDS, n_subjects=n_subjects) < 0.01
 
 
 def test_field_finds_the_patches_that_are_lost_without_it(on_cortex):
