@@ -158,10 +158,11 @@ def fit(
     seed: Annotated[
         int, typer.Option(help="Seed of the starts.", rich_help_panel=_RUN, callback=check_seed)
     ] = 0,
-    starts: Annotated[
+    n_init: Annotated[
         int,
-        typer.Option(help="Starts to find clusters from; the best goes on.", rich_help_panel=_RUN),
+        typer.Option(help="Starts of k-means; the best of them goes on.", rich_help_panel=_RUN),
     ] = 4,
+    starts: Annotated[int | None, typer.Option(hidden=True)] = None,  # --n-init, in older scripts
     max_iter: Annotated[
         int, typer.Option(help="Most passes over the data.", rich_help_panel=_RUN)
     ] = 200,
@@ -233,7 +234,7 @@ def fit(
         model.set_params(**chosen.given_clusters(opened))
         fingerprint = fit_fingerprint(opened, model.get_params(deep=False))
         # The model, and for each start where it stands, written anew beside what it replaces.
-        check_room(path, 8 * opened.n_vertices * (chosen.clusters + 4) * (4 + 6 * chosen.starts))
+        check_room(path, 8 * opened.n_vertices * (chosen.clusters + 4) * (4 + 6 * chosen.n_init))
         kept = path.with_name(f"{path.name}.checkpoint")
         checkpoint = _find_checkpoint(kept, fingerprint, resume)
 
@@ -320,7 +321,7 @@ def _knock(address: str) -> None:
 
 def _choose(context: typer.Context, file: Path | None) -> FitSettings:
     """Settings of the file, where there is one, and what the command line says over them."""
-    names = {"to": "output"}
+    names = {"to": "output", "starts": "n_init"}
     outside = ("maps", "settings", "resume", "memory", "dask", "json", "overwrite")
     given: dict[str, Any] = {}
     for name, value in context.params.items():

@@ -120,6 +120,7 @@ def compare_mixtures(places: Places, most: int, graph: csr_array | None) -> dict
     best, found = 0.0, {1: Groups(0.0, 1)}
     for number in range(2, most + 1):
         kinds = [
+            fit_mixture(when, number, common=True, even=True),
             fit_mixture(when, number, common=True),
             fit_mixture(when, number, common=False),
             fit_mixture(places, number, common=True),
