@@ -321,14 +321,16 @@ def _knock(address: str) -> None:
 
 def _choose(context: typer.Context, file: Path | None) -> FitSettings:
     """Settings of the file, where there is one, and what the command line says over them."""
-    names = {"to": "output", "starts": "n_init"}
-    outside = ("maps", "settings", "resume", "memory", "dask", "json", "overwrite")
+    names = {"to": "output"}
+    outside = ("maps", "settings", "resume", "memory", "dask", "json", "overwrite", "starts")
     given: dict[str, Any] = {}
     for name, value in context.params.items():
         source = context.get_parameter_source(name)
         typed = source is not None and source.name == "COMMANDLINE"
         if name not in outside and (typed or (file is None and value is not None)):
             given[names.get(name, name)] = _plain(value)
+    if context.params["starts"] is not None:
+        given["n_init"] = context.params["starts"]
     if file is not None:
         return merge(read_settings(file), given)
     if "cohort" not in given:

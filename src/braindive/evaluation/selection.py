@@ -140,13 +140,13 @@ def recommend_n_clusters(table: pd.DataFrame) -> Recommendation:
     """Recommend a number of clusters from the table of `select_n_clusters`.
 
     None where the cohort holds no progression (`progression_p`): there are no curves for vertices
-    to share; the reason then says what the number would be if there were one. Else the number of groups that the vertices' own curves form, by the integrated
-    likelihood of mixtures (`groups_gain`): the largest number for which there is positive evidence
-    over the best smaller one, of which those count that can be told apart (`groups`). AIC, BIC
-    and the held-out log-likelihood go on rewarding clusters as long as vertices of one cluster
-    differ a little, as they do in every brain; this does not. Where the parcellations of two
-    halves of the subjects have nothing to do with each other, it is 1: there are no areas to tell
-    apart.
+    to share; the reason then says what the number would be if there were one. Else the number of
+    groups that the vertices' own curves form, by the integrated likelihood of mixtures
+    (`groups_gain`): the largest number for which there is positive evidence over the best smaller
+    one, of which those count that can be told apart (`groups`). AIC, BIC and the held-out
+    log-likelihood go on rewarding clusters as long as vertices of one cluster differ a little, as
+    they do in every brain; this does not. Where the parcellations of two halves of the subjects
+    have nothing to do with each other, it is 1: there are no areas to tell apart.
     A number that was not tried gives way to the largest smaller one that was, and 1 is always
     possible.
     Where the groups were not computed, it is the smallest number whose held-out log-likelihood is
