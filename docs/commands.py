@@ -54,7 +54,7 @@ def section(name: str, command: Any) -> str:
         lines += ["For example:", "", "```text", *examples, "```", ""]
     panels: dict[str, list[Any]] = {"": arguments}
     for option in options:
-        if option.name != "help":
+        if option.name != "help" and not option.hidden:
             panels.setdefault(getattr(option, "rich_help_panel", None) or "", []).append(option)
     for title, members in panels.items():
         if members:

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import braindive
 from braindive.evaluation.parallel import Report, run_tasks
 
 Row = dict[str, Any]
@@ -117,11 +118,20 @@ def _file(function: Callable[..., Any], task: Task, folder: str | Path) -> Path:
 
 @cache
 def _code() -> str:
-    """Hash of the code that results depend on: everything but how they are shown."""
-    root = Path(__file__).parents[1]
-    shown = {"cli", "plotting", "report"}
+    """Hash of the code that results depend on."""
     code = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        if path.relative_to(root).parts[0] not in shown:
-            code.update(path.read_bytes())
+    for path in code_files():
+        code.update(path.read_bytes())
     return code.hexdigest()
+
+
+def code_files() -> list[Path]:
+    """Code that results depend on: the package and the experiments, but not how they are shown."""
+    package = Path(braindive.__file__).parent
+    shown = {"cli", "plotting", "report"}
+    files = [
+        path
+        for path in sorted(package.rglob("*.py"))
+        if path.relative_to(package).parts[0] not in shown
+    ]
+    return files + [Path(__file__).with_name(name) for name in ("adni.py", "experiments.py")]

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _BLUE, _ORANGE = GROUP_COLOURS[:2]
+# Marks of criteria, one more than there are colours, and how far apart they stand (logarithm).
+_MARKS = "osv^D<>p"
+_APART = 0.035
 
 
 @figure_function
@@ -121,12 +124,18 @@ def plot_chosen_clusters(
 
     figure, axes = panels(1, len(titles), (TWO_COLUMNS, 3.2), sharey=True)
     truths = sorted(frame["n_true"].unique())
+    n_criteria = frame["criterion"].nunique()
     for ax, (alike, title) in zip(axes[0], titles.items(), strict=True):
         part = frame[frame["alike"] == alike]
         for place, (name, rows) in enumerate(part.groupby("criterion", sort=False)):
             means = rows.groupby("n_true")["chosen"].mean()
+            # Side by side, because many choose the same number.
+            beside = np.exp(_APART * (place - (n_criteria - 1) / 2))
             colour = GROUP_COLOURS[place % len(GROUP_COLOURS)]
-            ax.plot(means.index, means, "o-", color=colour, label=name, markersize=3)
+            mark = _MARKS[place % len(_MARKS)]
+            ax.plot(
+                means.index * beside, means, mark, color=colour, label=name, alpha=0.8, markersize=4
+            )
         for mark, (name, chosen) in zip("x+", published.items(), strict=True):
             shown = [n for n in truths if n in chosen]
             ax.plot(shown, [chosen[n] for n in shown], mark, color=GREY, label=f"paper: {name}")
@@ -137,7 +146,7 @@ def plot_chosen_clusters(
             axis.set_minor_formatter(NullFormatter())
             axis.set_ticks(truths, [f"{n}" for n in truths])
     axes[0, 0].set_ylabel("chosen number of clusters")
-    axes[0, -1].legend()
+    axes[0, -1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
 
 

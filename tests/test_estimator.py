@@ -5,10 +5,12 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import braindive as bd
 from braindive import estimator, fitted
+from braindive.dive.field import STRONGEST
 from braindive.values.protocol import Unit
 
 
@@ -388,6 +390,32 @@ def test_regions_without_neighbours_are_fitted_without_a_field():
     plain = fit(bd.Cohort(drawn.values, **facts), **settings)
     assert apart.spatial_strength_ == 0
     np.testing.assert_array_equal(apart.responsibilities_, plain.responsibilities_)
+
+
+@pytest.mark.parametrize(("length", "capped"), [(60, True), (12, False)])
+def test_a_field_as_strong_as_can_be_says_so(length, capped):
+    """Where few pairs of neighbours lie on a border: half the pairs inside for each such pair."""
+    n_vertices, width = 6 * length, 6
+    strip = np.arange(n_vertices).reshape(length, width)
+    pairs = np.concatenate(
+        [
+            np.column_stack([strip[1:].ravel(), strip[:-1].ravel()]),
+            np.column_stack([strip[:, 1:].ravel(), strip[:, :-1].ravel()]),
+        ]
+    )
+    simulation = bd.simulate_cohort(
+        20,
+        n_vertices=n_vertices,
+        labels=(np.arange(n_vertices) >= n_vertices // 2).astype(int),
+        midpoints=(-5.0, 10.0),
+        noise=0.3,
+        random_state=0,
+    )
+    graph = csr_array((np.ones(len(pairs)), pairs.T), shape=(n_vertices, n_vertices))
+    cohort = rebuilt(simulation.cohort, graph=graph + graph.T)
+    model = bd.DIVE(2, people="alike", personal=False, n_init=1, random_state=0).fit(cohort)
+    assert (model.spatial_strength_ == pytest.approx(STRONGEST)) == capped
+    assert any("stopped at its largest value" in text for text in model.warnings_) == capped
 
 
 def test_warnings_of_preprocessing_and_fit_are_given_and_kept():

@@ -151,7 +151,7 @@ def test_hemispheres_in_the_wrong_order_are_refused(on_surface, tmp_path):
 
 def test_averaged_hemispheres_take_the_regions_of_the_left_one(on_surface, tmp_path):
     left, right = write_annot(tmp_path)
-    soon = ["--starts", "1", "--max-iter", "20", "--people", "alike", "--average-hemispheres"]
+    soon = ["--n-init", "1", "--max-iter", "20", "--people", "alike", "--average-hemispheres"]
     command = ["fit", str(on_surface), *soon, "-o", str(tmp_path / "fit.dive")]
     result = CliRunner().invoke(app, [*command, "--atlas", str(left)])
     assert result.exit_code == 0, result.output

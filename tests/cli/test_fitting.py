@@ -13,7 +13,7 @@ from braindive.cli.main import app
 from braindive.cli.settings import FitSettings, read_settings, write_settings
 
 # Fits that end soon.
-SOON = ("--starts", 1, "--max-iter", 40, "--people", "alike")
+SOON = ("--n-init", 1, "--max-iter", 40, "--people", "alike")
 LIKE_SOON = {"n_init": 1, "max_iter": 40, "people": "alike", "random_state": 0}
 
 
@@ -64,6 +64,14 @@ def test_labels_of_a_file_are_where_a_fit_begins(study, cohort, known, tmp_path)
     np.testing.assert_array_equal(model.start, known)
     np.testing.assert_array_equal(model.responsibilities_, expected.responsibilities_)
     assert model.responsibilities_.shape == (40, 2)
+
+
+def test_scripts_may_go_on_saying_starts(study, tmp_path):
+    for name in ("--n-init", "--starts"):
+        soon = (name, 2, "--max-iter", 40, "--people", "alike")
+        invoke("fit", study / "cohort.tsv", "-k", 2, *soon, "-o", tmp_path / f"{name}.dive")
+        assert bd.load_model(tmp_path / f"{name}.dive").n_init == 2
+        assert json.loads((tmp_path / f"{name}.dive.json").read_text())["n_init"] == 2
 
 
 def test_an_earlier_model_is_where_a_fit_begins(study, cohort, tmp_path):
@@ -206,6 +214,8 @@ def test_settings_of_earlier_versions_are_read(tmp_path):
     assert found == FitSettings(str(tmp_path / "c.tsv"), str(tmp_path / "o.dive"), clusters=4)
     write_settings(found, path)
     assert read_settings(path) == found
+    path.write_text(json.dumps({"cohort": "c.tsv", "output": "o.dive", "starts": 2}))
+    assert read_settings(path).model().n_init == 2
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import braindive as bd
 from braindive.cli.main import app
 
-QUICK = ("-k", 2, "--starts", 1, "--people", "alike")
+QUICK = ("-k", 2, "--n-init", 1, "--people", "alike")
 
 
 def run(*words):

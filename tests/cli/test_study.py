@@ -64,7 +64,7 @@ def study(tmp_path_factory):
 
 
 # Fits that end soon; those of the default are in the tests that go from files to a report.
-FIT = ("-k", 2, "--starts", 2, "--max-iter", 40, "--people", "alike")
+FIT = ("-k", 2, "--n-init", 2, "--max-iter", 40, "--people", "alike")
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,7 @@ def test_from_an_empty_folder_to_stages_and_maps(tmp_path, monkeypatch):
 # Memberships are vague only in data so noisy that the fit warns of them.
 @pytest.mark.filterwarnings("ignore::braindive.errors.BraindiveWarning")
 def test_printed_sizes_of_clusters_add_up_to_the_number_of_vertices(tmp_path):
-    few = ("--starts", 1, "--max-iter", 10, "--people", "alike")
+    few = ("--n-init", 1, "--max-iter", 10, "--people", "alike")
     # Where so vague a fit ends depends on the order of sums, and so on the processor: the first of
     # these cohorts whose rounded sums of probabilities do not add up is taken.
     for seed in range(20):

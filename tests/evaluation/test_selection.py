@@ -174,3 +174,13 @@ def test_none_is_recommended_where_no_progression_was_found(p_value, number):
     found = recommend_n_clusters(table)
     assert found.n_clusters == number
     assert found.reason.startswith("None: no progression was found") == (number is None)
+
+
+@pytest.mark.parametrize(("gain", "told"), [(30.0, "the vertices' own curves form 3"), (0.0, None)])
+def test_what_the_number_would_be_is_said_where_no_progression_was_found(gain, told):
+    """But not where there is nothing to tell apart."""
+    columns = {"groups_gain": [40.0 * (gain > 0), gain], "groups": [2, 3], "progression_p": 0.4}
+    found = recommend_n_clusters(pd.DataFrame(columns, index=[2, 3]))
+    assert found.n_clusters is None
+    assert (f"If there is one all the same: {told}" in found.reason) == (told is not None)
+    assert ("all the same" in found.reason) == (told is not None)

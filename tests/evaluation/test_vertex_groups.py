@@ -79,6 +79,31 @@ def test_groups_that_vary_alike_cost_least(rng):
     assert fit_mixture(places, 2, False).unlikeness == pytest.approx(expected, rel=0.1)
 
 
+def test_even_groups_have_the_same_share_and_fewer_parameters(rng):
+    estimates = np.concatenate([drawn(rng, (-4.0,), 1.0, 600), drawn(rng, (0.0, 5.0), 1.0, 150)])
+    places = places_of(estimates, 0.05)
+    even, free = (fit_mixture(places, 3, True, each) for each in (True, False))
+    np.testing.assert_allclose(even.shares, 1 / 3)
+    np.testing.assert_allclose(np.sort(free.shares), [1 / 6, 1 / 6, 2 / 3], atol=0.02)
+    # Three means, a variance and the outliers; and two of the shares.
+    assert (even.n_parameters, free.n_parameters) == (5, 7)
+    # Shares that are not the same are not taken for it: that many vertices tell.
+    assert free.log_likelihood > even.log_likelihood + 20
+
+
+@pytest.mark.parametrize(("centres", "n_groups"), [((0.0,), 1), ((-5.4, -2.7, 0.0, 2.7, 5.4), 5)])
+def test_even_groups_that_overlap_are_counted(rng, centres, n_groups):
+    """2.7 standard deviations apart: shares of their own would cost too much."""
+    when = places_of(drawn(rng, centres, 1.0, 500 // len(centres)), 0.3)
+    # On a coarser grid, and the same for both changes, of which nothing is known.
+    grid, evidence = GRID[::8, 0], np.repeat(when.evidence[::8], 2, axis=0)
+    points = np.column_stack([np.repeat(grid, 2), np.tile([-1.0, 1.0], len(grid))])
+    places = Places(points, evidence, 0.0, when.vertices, when.residuals)
+    found = compare_mixtures(places, 6, None)
+    best = max(number for number in found if number == 1 or found[number].gain > BELIEVED)
+    assert found[best].distinct == n_groups
+
+
 @pytest.fixture(scope="module")
 def sigmoids():
     """Binned measurements of 60 vertices: midpoints of -1 and 1, half of them change twice."""

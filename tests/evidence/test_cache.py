@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from cache import count_finished, run_cached
+from cache import code_files, count_finished, run_cached
 
 CALLS = []
 
@@ -39,6 +39,12 @@ def test_other_code_never_meets_an_old_result(tmp_path, monkeypatch):
     monkeypatch.setattr("cache._code", lambda: "changed")
     run_cached(square, [{"x": 1}], tmp_path)
     assert CALLS == [1, 1]
+
+
+def test_results_depend_on_what_computes_them_and_not_on_what_shows_them():
+    names = {"/".join(path.parts[-2:]) for path in code_files()}
+    assert {"dive/em.py", "braindive/estimator.py", "evidence/experiments.py"} <= names
+    assert not {"plotting/style.py", "evidence/figures.py", "evidence/test_cache.py"} & names
 
 
 def test_finished_tasks_are_counted(tmp_path):

@@ -203,7 +203,7 @@ def test_from_freesurfers_tables_to_a_report_by_commands(study, tmp_path):
     said = braindive("check", visits, *tables)
     assert "68 vertices on Desikan-Killiany" in said.stdout
     assert "lh_MeanThickness_thickness" in said.stderr
-    braindive("fit", visits, *tables, "-k", 2, "--starts", 1, "-o", fit)
+    braindive("fit", visits, *tables, "-k", 2, "--n-init", 1, "-o", fit)
     settings = json.loads((tmp_path / "f.dive.json").read_text())
     assert len(settings["regions"]) == 2
     braindive("fit", "--settings", tmp_path / "f.dive.json", "-o", tmp_path / "again.dive")

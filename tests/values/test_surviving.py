@@ -20,7 +20,7 @@ from braindive.cli.main import app
 pytestmark = pytest.mark.slow
 # Seconds until something counts as hanging; other tests may keep the machine busy.
 PATIENCE = 300
-OPTIONS = ["-k", "3", "--starts", "1"]
+OPTIONS = ["-k", "3", "--n-init", "1"]
 PAUSING = str(Path(__file__).parents[1] / "pausing.py")
 
 

@@ -153,10 +153,11 @@ def fit(
     seed: Annotated[
         int, typer.Option(help="Seed of the starts.", rich_help_panel=_RUN, callback=check_seed)
     ] = 0,
-    starts: Annotated[
+    n_init: Annotated[
         int,
-        typer.Option(help="Starts to find clusters from; the best goes on.", rich_help_panel=_RUN),
+        typer.Option(help="Starts of k-means; the best of them goes on.", rich_help_panel=_RUN),
     ] = 4,
+    starts: Annotated[int | None, typer.Option(hidden=True)] = None,  # --n-init, in older scripts
     max_iter: Annotated[
         int, typer.Option(help="Most passes over the data.", rich_help_panel=_RUN)
     ] = 200,
@@ -228,7 +229,7 @@ def fit(
         model.set_params(**chosen.given_clusters(opened))
         fingerprint = fit_fingerprint(opened, model.get_params(deep=False))
         # The model, and for each start where it stands, written anew beside what it replaces.
-        check_room(path, 8 * opened.n_vertices * (chosen.clusters + 4) * (4 + 6 * chosen.starts))
+        check_room(path, 8 * opened.n_vertices * (chosen.clusters + 4) * (4 + 6 * chosen.n_init))
         kept = path.with_name(f"{path.name}.checkpoint")
         checkpoint = _find_checkpoint(kept, fingerprint, resume)
 
@@ -276,13 +277,15 @@ def _check_output(settings: FitSettings, overwrite: bool) -> Path:
 def _choose(context: typer.Context, file: Path | None) -> FitSettings:
     """Settings of the file, where there is one, and what the command line says over them."""
     names = {"to": "output"}
-    outside = ("maps", "settings", "resume", "memory", "dask", "json", "overwrite")
+    outside = ("maps", "settings", "resume", "memory", "dask", "json", "overwrite", "starts")
     given: dict[str, Any] = {}
     for name, value in context.params.items():
         source = context.get_parameter_source(name)
         typed = source is not None and source.name == "COMMANDLINE"
         if name not in outside and (typed or (file is None and value is not None)):
             given[names.get(name, name)] = _plain(value)
+    if context.params["starts"] is not None:
+        given["n_init"] = context.params["starts"]
     if file is not None:
         return merge(read_settings(file), given)
     if "cohort" not in given:

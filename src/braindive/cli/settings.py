@@ -53,7 +53,7 @@ class FitSettings:
     covariates: str = ""
     average_hemispheres: bool = False
     smooth: int = 0
-    starts: int = 4
+    n_init: int = 4
     max_iter: int = 200
     tol: float = 1e-4
     people: str = "differ"
@@ -94,7 +94,7 @@ class FitSettings:
             staging=self.staging,
             method=_one_of("method", self.method, ("fast", "exact")),
             priors=None if self.priors is None else parse_priors(self.priors),
-            n_init=self.starts,
+            n_init=self.n_init,
             max_iter=self.max_iter,
             tol=self.tol,
             preprocessing=self.preprocessing(),
@@ -171,6 +171,8 @@ def read_settings(path: Path) -> FitSettings:
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         content.pop("braindive", None)
+        if "starts" in content:  # what older files call it
+            content.setdefault("n_init", content.pop("starts"))
         for field in fields(FitSettings):
             kind = type(getattr(FitSettings, field.name, ""))
             value = content.get(field.name)

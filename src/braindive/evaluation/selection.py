@@ -140,13 +140,13 @@ def recommend_n_clusters(table: pd.DataFrame) -> Recommendation:
     """Recommend a number of clusters from the table of `select_n_clusters`.
 
     None where the cohort holds no progression (`progression_p`): there are no curves for vertices
-    to share. Else the number of groups that the vertices' own curves form, by the integrated
-    likelihood of mixtures (`groups_gain`): the largest number for which there is positive evidence
-    over the best smaller one, of which those count that can be told apart (`groups`). AIC, BIC
-    and the held-out log-likelihood go on rewarding clusters as long as vertices of one cluster
-    differ a little, as they do in every brain; this does not. Where the parcellations of two
-    halves of the subjects have nothing to do with each other, it is 1: there are no areas to tell
-    apart.
+    to share; the reason then says what the number would be if there were one. Else the number of
+    groups that the vertices' own curves form, by the integrated likelihood of mixtures
+    (`groups_gain`): the largest number for which there is positive evidence over the best smaller
+    one, of which those count that can be told apart (`groups`). AIC, BIC and the held-out
+    log-likelihood go on rewarding clusters as long as vertices of one cluster differ a little, as
+    they do in every brain; this does not. Where the parcellations of two halves of the subjects
+    have nothing to do with each other, it is 1: there are no areas to tell apart.
     A number that was not tried gives way to the largest smaller one that was, and 1 is always
     possible.
     Where the groups were not computed, it is the smallest number whose held-out log-likelihood is
@@ -172,11 +172,16 @@ def recommend_n_clusters(table: pd.DataFrame) -> Recommendation:
     """
     numbers = [int(number) for number in table.index]
     if "progression_p" in table and float(table["progression_p"].iloc[0]) > SIGNIFICANT:
-        return Recommendation(
-            None,
+        reason = (
             "None: no progression was found, because people change over time no more alike than "
-            f"noise does (p = {float(table['progression_p'].iloc[0]):.2g}).",
+            f"noise does (p = {float(table['progression_p'].iloc[0]):.2g})."
         )
+        if_any = recommend_n_clusters(table.drop(columns="progression_p"))
+        if "groups" in table and if_any.n_clusters != 1:
+            # People may differ along a course on which they were not seen to move.
+            reason += f" If there is one all the same: {if_any.reason[0].lower()}"
+            reason += if_any.reason[1:]
+        return Recommendation(None, reason)
     rands = table["rand"].to_numpy(float) if "rand" in table else np.full(len(table), np.nan)
     if np.isfinite(rands).any() and np.nanmax(rands) < _UNRELATED:
         chosen, reason = (

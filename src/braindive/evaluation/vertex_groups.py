@@ -119,7 +119,10 @@ def compare_mixtures(places: Places, most: int, graph: csr_array | None) -> dict
         ) / len(places.vertices)
     best, found = 0.0, {1: Groups(0.0, 1)}
     for number in range(2, most + 1):
+        # The first has the published model's equal shares: with fewer numbers to estimate it tells
+        # groups that overlap, where they are about as large as each other.
         kinds = [
+            fit_mixture(when, number, common=True, even=True),
             fit_mixture(when, number, common=True),
             fit_mixture(when, number, common=False),
             fit_mixture(places, number, common=True),

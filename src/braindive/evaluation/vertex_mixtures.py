@@ -98,6 +98,8 @@ class Mixture:
         Of all vertices.
     common : bool
         Whether all groups have the same covariance.
+    even : bool
+        Whether all groups have the same share of the vertices.
     """
 
     means: Array
@@ -106,6 +108,7 @@ class Mixture:
     outliers: float
     log_likelihood: float
     common: bool
+    even: bool = False
 
     @property
     def n_parameters(self) -> int:
@@ -113,7 +116,9 @@ class Mixture:
         n_groups, n_dimensions = self.means.shape
         of_covariance = n_dimensions * (n_dimensions + 1) // 2
         n_covariances = 1 if self.common else n_groups
-        return int(n_groups * (n_dimensions + 1) + of_covariance * n_covariances)
+        # Shares add up to one, and there is the share of the outliers.
+        n_shares = 1 if self.even else n_groups
+        return int(n_groups * n_dimensions + n_shares + of_covariance * n_covariances)
 
     @property
     def unlikeness(self) -> float:
@@ -163,7 +168,15 @@ class Mixture:
             spread = (sizes[:, None, None] * spread + 1e-3 * wide) / (sizes[:, None, None] + 1)
         # As wide as the grid is coarse, at least: else the EM creeps towards points.
         spread = spread + np.diag((places.steps / 2) ** 2)
-        return Mixture(means, spread, sizes / sizes.sum(), outliers, value, self.common)
+        shares = self.shares if self.even else sizes / sizes.sum()
+        return replace(
+            self,
+            means=means,
+            covariances=spread,
+            shares=shares,
+            outliers=outliers,
+            log_likelihood=value,
+        )
 
     def deviations(self, places: Places) -> Array:
         """How far each vertex lies from the centre of its group, in the first dimension."""
@@ -210,7 +223,7 @@ class Mixture:
         return len(shares)
 
 
-def fit_mixture(places: Places, number: int, common: bool) -> Mixture:
+def fit_mixture(places: Places, number: int, common: bool, even: bool = False) -> Mixture:
     """Best mixture with a number of groups, from several starts.
 
     Parameters
@@ -221,6 +234,8 @@ def fit_mixture(places: Places, number: int, common: bool) -> Mixture:
         Number of groups.
     common : bool
         Whether all groups have the same covariance.
+    even : bool
+        Whether all groups have the same share of the vertices.
     """
     random = np.random.default_rng(number)
     shares, points = places.shares, places.points
@@ -242,10 +257,8 @@ def fit_mixture(places: Places, number: int, common: bool) -> Mixture:
         starts.append(points[places.evidence[:, drawn].argmax(axis=0)])
     narrow = np.tile(wide / (4 * number**2) + np.diag(places.steps**2), (number, 1, 1))
     equal = np.full(number, 1 / number)
-    found = [
-        _climb(Mixture(start, narrow, equal, 0.02, -np.inf, common), places, wide, _STEPS[0], 1e-5)
-        for start in starts
-    ]
+    begun = [Mixture(start, narrow, equal, 0.02, -np.inf, common, even) for start in starts]
+    found = [_climb(mixture, places, wide, _STEPS[0], 1e-5) for mixture in begun]
     best = max(found, key=lambda mixture: mixture.log_likelihood)
     return _climb(best, places, wide, _STEPS[1], 1e-6)
 
