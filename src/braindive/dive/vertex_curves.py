@@ -18,7 +18,8 @@ from braindive.dive.design_effect import without_personal_noise
 from braindive.dive.problem import Parameters
 from braindive.dive.timeline import Timeline
 from braindive.dive.vertices import small_cholesky, solve_lower, solve_upper
-from braindive.values.protocol import Block, Found, Products, Step, in_fours
+from braindive.values.multiplication import over_visits
+from braindive.values.protocol import Block, Found, Products, Step
 
 # Bins of the score: narrower than curves are steep.
 _BINS = 16
@@ -67,13 +68,12 @@ class Bins:
         """
         rows = np.zeros((len(self.scores), len(self.of_visit)), dtype=block.values.dtype)
         rows[self.of_visit, np.arange(len(self.of_visit))] = 1
-        rows = in_fours(rows, rows.dtype)
         sizes = np.bincount(self.of_visit)[:, None].astype(float)
         if block.observed is None:
             weights = sizes
         else:
-            weights = (rows @ block.observed.astype(rows.dtype))[: len(sizes)].astype(float)
-        sums = (rows @ block.deviations())[: len(sizes)].astype(float)
+            weights = over_visits(rows, block.observed.astype(rows.dtype)).astype(float)
+        sums = over_visits(rows, block.deviations()).astype(float)
         if block.observed is None:
             return (sums / sizes - block.unit.offset) / block.unit.scale, weights
         means = sums / np.maximum(weights, 1) / block.unit.scale

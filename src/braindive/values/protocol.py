@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from braindive.arrays import Array, BoolArray, IntArray
+from braindive.values.multiplication import over_visits
 
 Found = tuple[tuple[Array, ...], tuple[Array, ...]]
 """Arrays with the vertices along their last axis, and sums over vertices."""
@@ -142,8 +143,8 @@ class Block:
         -------
         (m, n)
         """
-        rows = in_fours(directions, self.values.dtype)
-        return (rows @ self.deviations())[: len(directions)] / self.unit.scale
+        rows = np.ascontiguousarray(directions, self.values.dtype)
+        return over_visits(rows, self.deviations()) / self.unit.scale
 
     def buffer(self, name: str, n_rows: int) -> Array:
         """Memory in the precision of the values, (n_rows, n), which the next piece overwrites.
@@ -426,13 +427,3 @@ class Products(Protocol):
             0 or more, not all 0; in place of those there were. None counts every visit once.
         """
 
-
-def in_fours(rows: Array, dtype: np.dtype[Any]) -> Array:
-    """The same rows and as many of zeros as make their number a multiple of four.
-
-    BLAS multiplies four rows in less time than three.
-    """
-    n_rows, length = rows.shape
-    out = np.zeros((-(-n_rows // 4) * 4, length), dtype=dtype)
-    out[:n_rows] = rows
-    return out
