@@ -41,8 +41,13 @@ class Curves(ABC):
 
     @classmethod
     def from_array(cls, parameters: Array) -> Self:
-        """Return curves from an array of shape (n_clusters, n_parameters)."""
-        return cls(*np.ascontiguousarray(np.asarray(parameters, dtype=float).T))
+        """Return curves from an array of shape (n_clusters, n_parameters).
+
+        Single precision is kept, which is enough for the many curves of single vertices.
+        """
+        parameters = np.asarray(parameters)
+        single = parameters.dtype == np.float32
+        return cls(*np.ascontiguousarray(parameters.T, None if single else float))
 
     def to_array(self) -> Array:
         """Return an array of shape (n_clusters, n_parameters)."""
