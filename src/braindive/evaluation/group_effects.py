@@ -18,7 +18,7 @@ from braindive.arrays import Array
 from braindive.cohort import Cohort
 from braindive.dive.timeline import Timeline
 from braindive.effects import degrees_of_freedom, shift_row, speed_row
-from braindive.estimator import timeline_of
+from braindive.fitted import timeline_of
 from braindive.staging.effects_fit import fit_effects
 from braindive.staging.marginal_fit import groups_of
 from braindive.staging.marginal_stager import MarginalStager, Training
