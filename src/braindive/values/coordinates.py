@@ -15,7 +15,7 @@ import numpy as np
 
 from braindive.arrays import Array
 from braindive.values.multiplication import over_visits
-from braindive.values.protocol import Block, Found, Step
+from braindive.values.protocol import AssignVertices, Block, Found, Step
 
 # Directions whose singular value is below this share of the largest add nothing that single
 # precision could tell.
@@ -148,3 +148,25 @@ class Coordinates(Step):
         distances += np.einsum("krl,krl->kl", curve, within - 2 * cross)
         flat = found.reshape(-1, block.n_vertices), inner.reshape(-1, block.n_vertices)
         return (np.maximum(distances, 0.0), *flat), ()
+
+
+@dataclass(frozen=True)
+class SumAssigned(Step):
+    """Coordinates and assignment of a block, of which only the sums of the latter are wanted.
+
+    Parameters
+    ----------
+    coordinates : Coordinates
+        Of the vertices around the curves.
+    assign : callable
+        As of `Products.sweep`.
+    """
+
+    coordinates: Coordinates
+    assign: AssignVertices
+    needs_summary: ClassVar[bool] = True
+
+    def __call__(self, block: Block, *own: Any) -> Found:
+        """Return the sums over vertices that the assignment finds."""
+        (field,) = own
+        return (), self.assign(self.coordinates(block)[0], block.counts, field)[2]

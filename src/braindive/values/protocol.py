@@ -335,6 +335,8 @@ class Products(Protocol):
     def power_step(self, directions: Array) -> Array:
         """Take a step of the power iteration towards the leading components, in one read.
 
+        Where vertices are many, an even sample of them tells the components.
+
         Parameters
         ----------
         directions : (n_visits, n_features)
@@ -378,6 +380,27 @@ class Products(Protocol):
         arrays, sums : tuples
             Arrays of all vertices, along the last axis, and sums over them.
         """
+
+    def run_on_some(self, step: Step, chosen: BoolArray | None, *own: Array | None) -> Found:
+        """Run a step over some of the vertices; over all of them where none are chosen.
+
+        Parameters
+        ----------
+        step : Step
+            What to do with a block.
+        chosen : (n_vertices,) bool or None
+            Which vertices, as from `values.sampling.evenly_spread`.
+        *own : (n_vertices, ...) or None
+            Inputs of all vertices.
+
+        Returns
+        -------
+        arrays, sums : tuples
+            Arrays of the chosen vertices, along the last axis, and sums over them.
+        """
+
+    def sample(self, chosen: BoolArray) -> Products:
+        """Products of some of the vertices, in the same unit; their values are copied."""
 
     def run_residuals(
         self,
@@ -426,4 +449,3 @@ class Products(Protocol):
         weights : (n_visits,) or None
             0 or more, not all 0; in place of those there were. None counts every visit once.
         """
-

@@ -67,6 +67,12 @@ class Trajectories(Curves):
         g = self._rise(scores)
         return self.amplitude * g + self.baseline, self._derivatives(g, scores)
 
+    def values_and_slope(self, scores: Array) -> tuple[Array, Array]:
+        """Both, of the same exponentials."""
+        g = self._rise(scores)
+        values = self.amplitude * g
+        return values + self.baseline, values * self.steepness * (1 - g)
+
     def _derivatives(self, g: Array, scores: Array) -> Array:
         bend = self.amplitude * g * (1 - g)
         # Parameters lie apart in memory: sums over scores run along each of them.
