@@ -15,6 +15,7 @@ from braindive.dive.initial import one_hot
 from braindive.dive.moves import most_similar, split_and_merge
 from braindive.dive.problem import Parameters, Problem, State
 from braindive.dive.timeline import Timeline
+from braindive.values import sampling
 from braindive.values.backends import open_products
 
 
@@ -186,3 +187,27 @@ def test_a_gain_on_some_vertices_must_be_beyond_chance(rng):
     assert not clearly_better(there, here, share=0.1)
     sure = replace(state, log_densities=here.log_densities + 0.5 + chance)
     assert clearly_better(sure, here, share=0.1)
+
+
+@pytest.mark.parametrize("vertices", ["alike", "differ"])
+def test_some_of_the_vertices_first_comes_to_the_same(vertices, monkeypatch):
+    simulation = bd.simulate_cohort(n_subjects=30, n_vertices=900, noise=0.5, random_state=1)
+    labels = np.argsort(np.argsort(simulation.cohort.values.mean(axis=0))) * 3 // 900
+    problem, state = start_from(simulation, labels, 3)
+    problem = replace(problem, vertices=vertices)
+    alone, led = Monitor(1e-5, 300), Monitor(1e-5, 300)
+    expected = run_em(problem, state, alone, leap=leap_ahead)
+    samples = []
+    sample = type(problem.measurements).sample
+    monkeypatch.setattr(
+        type(problem.measurements),
+        "sample",
+        lambda self, chosen: samples.append(chosen.sum()) or sample(self, chosen),
+    )
+    monkeypatch.setattr(sampling, "ENOUGH", 300)
+    found = run_em(problem, state, led, leap=leap_ahead)
+    assert samples == [300]
+    assert (alone.reason, led.reason) == ("converged", "converged")
+    assert led.n_iter <= alone.n_iter + (vertices == "alike")
+    np.testing.assert_allclose(led.objectives[-1], alone.objectives[-1], rtol=1e-5)
+    np.testing.assert_allclose(found.responsibilities, expected.responsibilities, atol=0.02)

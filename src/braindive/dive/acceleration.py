@@ -18,18 +18,22 @@ from braindive.dive.compressed import Compressed
 from braindive.dive.convergence import Monitor
 from braindive.dive.curves import Curves
 from braindive.dive.e_step import e_step, pool
-from braindive.dive.em import m_step
+from braindive.dive.em import m_step, run_em
 from braindive.dive.field import log_evidence
 from braindive.dive.leaps import Leaps
 from braindive.dive.moves import most_similar, split_and_merge, widest
 from braindive.dive.problem import Parameters, Problem, State
 from braindive.dive.trajectories import Sums
 from braindive.values.protocol import Products
+from braindive.values.sampling import evenly_spread
 
 # Passes without acceleration, and how many more the EM must seem to need before it is accelerated,
 # since the first leap takes the time of about ten passes. Choices.
 _PLAIN = 4
 _SLOW = 8
+# Passes in which few clusters whose vertices are alike settle; where they have not, or where
+# vertices differ, the EM goes on with some of the vertices first. Measured: 2 with 3 clusters.
+_QUICK = 2
 # Passes with leaps, of which 20 clusters need three: what is left then is rounding. A choice.
 _LEAPS = 12
 # How much less than in a pass responsibilities may change in the last step of an EM on compressed
@@ -80,7 +84,12 @@ def leap_ahead(
         Nothing but their arguments decides, so that an interrupted fit goes on to the same answer.
     """
     settled = problem.fixed is not None or len(parameters.trajectories) < 2
-    if settled or problem.graph is not None or problem.exact or problem.vertices_differ(parameters):
+    if settled or problem.graph is not None or problem.exact:
+        return None
+    differ = problem.vertices_differ(parameters)
+    if monitor.n_iter == (0 if differ else _QUICK):
+        return on_some_vertices(problem, parameters, state, monitor)
+    if differ:
         return None
     first = first_leap(monitor)
     if first is None or monitor.n_iter >= first + _LEAPS or monitor.taken_back:
@@ -99,6 +108,22 @@ def leap_ahead(
         if e_step(small, found, state)[2] > e_step(small, parameters, state)[2]:
             return found
     return climb(small, parameters, state, tol)[0].parameters
+
+
+def on_some_vertices(
+    problem: Problem, parameters: Parameters, state: State, monitor: Monitor
+) -> Parameters | None:
+    """Where the EM comes to on some of the vertices; None where they are not many.
+
+    What it finds is not far from the optimum of all vertices, and few passes are left.
+    """
+    chosen = evenly_spread(problem.measurements.n_vertices)
+    if chosen is None:
+        return None
+    z = state.responsibilities[chosen]
+    some = replace(problem, measurements=problem.measurements.sample(chosen))
+    start = State(parameters, z)
+    return run_em(some, start, Monitor(monitor.tol, monitor.max_iter), leap=leap_ahead).parameters
 
 
 def first_leap(monitor: Monitor) -> int | None:

@@ -28,8 +28,9 @@ from braindive.dive.vertices import (
     effects_of,
     estimate_covariance,
 )
-from braindive.values.coordinates import Coordinates
+from braindive.values.coordinates import Coordinates, SumAssigned
 from braindive.values.protocol import Products, Swept
+from braindive.values.sampling import evenly_spread
 
 # The field: growth of lambda in a pass while many labels change, and when few do. Measured on a
 # simulated cortex: a lambda that grows at once froze wrong labels (agreement .972 instead of .983).
@@ -168,27 +169,44 @@ def sweep_vertices(
     curves = parameters.trajectories.evaluate(scores)
     if parameters.vertex_covariance is None:
         return measurements.sweep(curves, Assign(parameters.noise, fixed), field), parameters
-    derivatives = parameters.trajectories.jacobian(scores)
-    design = Coordinates(curves, derivatives, None, measurements.dtype)
+    design, assign = _differing(measurements, scores, parameters, fixed)
+    swept = measurements.sweep(curves, assign, field, design.derivatives)
+    return swept, _with_scatter(parameters, Scatter(*swept.more), design)
+
+
+def _differing(
+    measurements: Products, scores: Array, parameters: Parameters, fixed: bool
+) -> tuple[Coordinates, AssignDiffering]:
+    """Coordinates of vertices around the curves, and z given how vertices differ."""
+    assert parameters.vertex_covariance is not None
+    curves = parameters.trajectories
+    design = Coordinates(curves.evaluate(scores), curves.jacobian(scores), None, measurements.dtype)
     effects = effects_of(parameters.vertex_covariance, design)
     shares = None if parameters.shares is None else np.log(parameters.shares)
-    assign = AssignDiffering(parameters.noise, effects, shares, fixed)
-    swept = measurements.sweep(curves, assign, field, derivatives)
-    scatter = Scatter(*swept.more)
+    return design, AssignDiffering(parameters.noise, effects, shares, fixed)
+
+
+def _with_scatter(parameters: Parameters, scatter: Scatter, design: Coordinates) -> Parameters:
+    """Sigma and Psi from the scatter of vertices around the curves."""
+    assert parameters.vertex_covariance is not None
     covariance = estimate_covariance(scatter, design, parameters.vertex_covariance)
     noise = np.sqrt(np.maximum(scatter.variances(parameters.noise**2), NOISE_FLOOR**2))
-    return swept, replace(parameters, noise=noise, vertex_covariance=covariance)
+    return replace(parameters, noise=noise, vertex_covariance=covariance)
 
 
 def with_covariance(
     measurements: Products, timeline: Timeline, parameters: Parameters, z: Array
 ) -> Parameters:
-    """Return the same with how vertices differ, from one read where that is not known yet."""
+    """Return the same with how vertices differ, from enough of them where not known yet."""
     if parameters.vertex_covariance is not None:
         return parameters
     scores = timeline.scores(parameters.speeds, parameters.shifts)
-    none = replace(parameters, vertex_covariance=_nothing(parameters))
-    return sweep_vertices(measurements, scores, none, z, fixed=True)[1]
+    none = replace(parameters, vertex_covariance=_nothing(parameters), shares=None)
+    design, assign = _differing(measurements, scores, none, fixed=True)
+    enough = evenly_spread(measurements.n_vertices)
+    _, sums = measurements.run_on_some(SumAssigned(design, assign), enough, z)
+    found = _with_scatter(none, Scatter(*sums), design)
+    return replace(found, shares=parameters.shares)
 
 
 def _nothing(parameters: Parameters) -> Array:

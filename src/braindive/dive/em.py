@@ -74,7 +74,7 @@ def run_em(
         few_change = bool(monitor.changes) and monitor.changes[-1] < _FEW
         there, sums_there, objective = e_step(problem, ahead or parameters, state, few_change)
         change = float(np.abs(there.responsibilities - before).sum(axis=1).mean() / 2)
-        if ahead is not None and objective < monitor.objectives[-1]:
+        if ahead is not None and monitor.objectives and objective < monitor.objectives[-1]:
             monitor.take_back(change)
         else:
             state, sums = there, sums_there

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from braindive.arrays import Array, IntArray
+from braindive.arrays import Array, BoolArray, IntArray
 from braindive.dive.curves import Bounds, Curves, onset_gradients
 from braindive.dive.design_effect import without_personal_noise
 from braindive.dive.problem import Parameters
 from braindive.dive.timeline import Timeline
 from braindive.dive.vertices import small_cholesky, solve_lower, solve_upper
-from braindive.values.protocol import Block, Found, Products, Step, in_fours
+from braindive.values.multiplication import over_visits
+from braindive.values.protocol import Block, Found, Products, Step
 
 # Bins of the score: narrower than curves are steep.
 _BINS = 16
@@ -67,13 +68,12 @@ class Bins:
         """
         rows = np.zeros((len(self.scores), len(self.of_visit)), dtype=block.values.dtype)
         rows[self.of_visit, np.arange(len(self.of_visit))] = 1
-        rows = in_fours(rows, rows.dtype)
         sizes = np.bincount(self.of_visit)[:, None].astype(float)
         if block.observed is None:
             weights = sizes
         else:
-            weights = (rows @ block.observed.astype(rows.dtype))[: len(sizes)].astype(float)
-        sums = (rows @ block.deviations())[: len(sizes)].astype(float)
+            weights = over_visits(rows, block.observed.astype(rows.dtype)).astype(float)
+        sums = over_visits(rows, block.deviations()).astype(float)
         if block.observed is None:
             return (sums / sizes - block.unit.offset) / block.unit.scale, weights
         means = sums / np.maximum(weights, 1) / block.unit.scale
@@ -99,8 +99,9 @@ def own_curves(
 
     Parameters
     ----------
-    means, weights : (n_bins, n)
-        Means of the vertices, and how many times the reciprocal noise variance each is known.
+    means, weights : (n_bins, n), (n_bins, n or 1)
+        Means of the vertices, and how many times the reciprocal noise variance each is known, both
+        of the precision in which all is computed.
     scores : (n_bins,)
         Where.
     centre : Curves
@@ -116,16 +117,19 @@ def own_curves(
     information : (n_parameters, n_parameters, n)
         Of the measurements alone, at these parameters.
     """
-    n_parameters, n_vertices = centre.n_parameters(), means.shape[1]
+    n_parameters, n_vertices, dtype = centre.n_parameters(), means.shape[1], means.dtype
     diagonal = np.arange(n_parameters)
-    middle = centre.to_array()[0][:, None]
+    scores, precision = scores.astype(dtype), precision.astype(dtype)
+    middle = centre.to_array()[0][:, None].astype(dtype)
     out = OwnCurve(
-        np.repeat(middle, n_vertices, axis=1), np.zeros((n_parameters, n_parameters, n_vertices))
+        np.repeat(middle, n_vertices, axis=1),
+        np.zeros((n_parameters, n_parameters, n_vertices), dtype=dtype),
     )
     # Of the vertices that still move: which they are, where they are and where they go next.
-    going, found, there, curves = np.arange(n_vertices), out.parameters, out.parameters, centre
-    information, gradient = out.information, np.zeros((n_parameters, n_vertices))
-    loss, damping = np.full(n_vertices, np.inf), np.full(n_vertices, 1e-3)
+    going, found, there = np.arange(n_vertices), out.parameters, out.parameters
+    curves = type(centre).from_array(middle.T)
+    information, gradient = out.information, np.zeros_like(out.parameters)
+    loss, damping = np.full(n_vertices, np.inf, dtype), np.full(n_vertices, 1e-3, dtype)
     for step in range(_STEPS + 1):
         # At first all vertices have the one curve.
         if step:
@@ -148,7 +152,7 @@ def own_curves(
             loss = np.where(better, value, loss)
             gradient = np.where(better, slope, gradient)
             information = np.where(better, fisher, information)
-        damping *= np.where(better, 0.1, 10.0)
+        damping *= np.where(better, dtype.type(0.1), dtype.type(10.0))
         if step == _STEPS:
             break
         hessian = information + precision[:, :, None]
@@ -164,7 +168,7 @@ def own_curves(
             going, loss, damping = going[moving], loss[moving], damping[moving]
             found, gradient = found[:, moving], gradient[:, moving]
             information, factor = information[:, :, moving], factor[:, :, moving]
-            means, weights = means[:, moving], _of(weights, np.flatnonzero(moving))
+            means, weights = means[:, moving], _of(weights, moving)
             forward = forward[:, moving]
         if not len(going):
             break
@@ -174,11 +178,9 @@ def own_curves(
     return out
 
 
-def _of(weights: Array, vertices: IntArray) -> Array:
-    """Weights of some vertices; those that are the same for all are not copied."""
-    if weights.shape[1] == 1 or weights.strides[1] == 0:
-        return np.broadcast_to(weights[:, :1], (len(weights), len(vertices)))
-    return weights[:, vertices]
+def _of(weights: Array, vertices: IntArray | BoolArray) -> Array:
+    """Weights of some vertices; those that are the same for all stay one column."""
+    return weights if weights.shape[1] == 1 else weights[:, vertices]
 
 
 def _slopes(derivatives: Array, weights: Array, residuals: Array) -> tuple[Array, Array]:
@@ -187,21 +189,18 @@ def _slopes(derivatives: Array, weights: Array, residuals: Array) -> tuple[Array
     Derivatives are (n_bins, n or 1, n_parameters): one curve for all, or one for each. Residuals
     are weighted already.
     """
-    parts = list(np.moveaxis(derivatives, 2, 0))
-    n_parameters, n_vertices = len(parts), residuals.shape[1]
-    gradient = np.empty((n_parameters, n_vertices))
-    information = np.empty((n_parameters, n_parameters, n_vertices))
-    one_curve = parts[0].shape[1] == 1
-    same = one_curve and weights.strides[1] == 0
-    for p, part in enumerate(parts):
-        if one_curve:
-            gradient[p] = part[:, 0] @ residuals
-        else:
-            gradient[p] = np.einsum("bl,bl->l", part, residuals)
-        weighted = (weights[:, :1] if same else weights) * part
-        for q in range(p + 1):
-            information[p, q] = np.einsum("bl,bl->l", weighted, parts[q])
-            information[q, p] = information[p, q]
+    parts = np.moveaxis(derivatives, 2, 0)
+    weighted = weights * parts
+    if parts.shape[2] == 1:
+        gradient = parts[:, :, 0] @ residuals
+        parts = np.broadcast_to(parts, weighted.shape)
+    else:
+        gradient = np.einsum("pbl,bl->pl", parts, residuals)
+    information = np.empty((len(parts), len(parts), residuals.shape[1]), dtype=residuals.dtype)
+    for p in range(len(parts)):
+        # One call for all parameters from this one on: what vertices have in common is found once.
+        information[p, p:] = np.einsum("bl,qbl->ql", weighted[p], parts[p:])
+        information[p + 1 :, p] = information[p, p + 1 :]
     return gradient, information
 
 
@@ -235,7 +234,7 @@ class MapVertices(Step):
 
     def width(self, block: Block) -> int:
         """As many as stay in the cache, in pieces of about the same size."""
-        each = 8 * len(self.bins.scores) * self.curves.n_parameters()
+        each = block.values.itemsize * len(self.bins.scores) * self.curves.n_parameters()
         n_pieces = -(-block.n_vertices * each // _CACHE)
         return -(-block.n_vertices // max(n_pieces, 1))
 
@@ -248,7 +247,7 @@ class MapVertices(Step):
     def __call__(self, block: Block, *own: Any) -> Found:
         """Return mean and variance of the onset, (n,) each, given z of the vertices."""
         (z,) = own
-        means, weights = self.bins.pool(block)
+        means, weights = (each.astype(block.values.dtype) for each in self.bins.pool(block))
         shares = np.zeros(z.shape)
         onsets, variances = np.zeros(z.shape), np.zeros(z.shape)
         for k in range(z.shape[1]):
@@ -256,7 +255,7 @@ class MapVertices(Step):
             if not len(mine):
                 continue
             centre, precision = self.curves[np.array([k])], self._precisions[k]
-            known = _of(weights / self.noise[k] ** 2, mine)
+            known = _of(weights, mine) / weights.dtype.type(self.noise[k] ** 2)
             found = own_curves(
                 means[:, mine], known, self.bins.scores, centre, precision, self.bounds
             )

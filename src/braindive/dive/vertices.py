@@ -220,7 +220,9 @@ def small_cholesky(matrices: Array) -> Array:
     factor = np.zeros_like(matrices)
     for i in range(rank):
         for j in range(i + 1):
-            left = matrices[i, j] - np.einsum("ml,ml->l", factor[i, :j], factor[j, :j])
+            left = matrices[i, j].copy()
+            for m in range(j):
+                left -= factor[i, m] * factor[j, m]
             factor[i, j] = np.sqrt(np.maximum(left, 1e-12)) if i == j else left / factor[j, j]
     return factor
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,13 @@ _PACKAGES = ("braindive", "numpy", "scipy", "scikit-learn")
 
 def package_versions() -> dict[str, str]:
     """Return the versions of the packages that decide the result of a fit."""
-    return {name: version(name) for name in _PACKAGES}
+    return {name: _version(name) for name in _PACKAGES}
+
+
+@cache
+def _version(name: str) -> str:
+    """Of an installed package, which is looked up on the disk once."""
+    return version(name)
 
 
 def write_model(

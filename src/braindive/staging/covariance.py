@@ -173,30 +173,23 @@ class CorrelatedStageProblem:
         """Usual speeds and shifts, from which a search may begin."""
         return self.prior.start()
 
-    def stage_derivatives(self, speeds: Array, shifts: Array) -> Array:
-        """Derivatives of the curves by log speed and shift, (2, n_visits, K)."""
-        slope = self.trajectories.slope(self.timeline.scores(speeds, shifts))
-        lever = speeds[self.timeline.subject_of_visit] * self.timeline.times
-        return np.stack([slope * lever[:, None], slope])
-
     def gradient(self, speeds: Array, shifts: Array) -> tuple[Array, Array]:
         """Gradient (n_subjects, 2) and Gauss-Newton Hessian (n_subjects, 2, 2) of `loss`."""
-        timeline = self.timeline
-        residuals, levers = self.residuals(speeds, shifts), self.stage_derivatives(speeds, shifts)
-        weighed = [self.weigh(lever) for lever in levers]
-        totals = np.stack([timeline.by_subject(lever) for lever in weighed], axis=1)  # (S, 2, K)
-        shared = totals @ self.intercept_covariances
-        weighted_residuals = timeline.by_subject(self.weigh(residuals))
-        gradient = -timeline.by_subject(
-            np.stack([row_products(lever, residuals) for lever in weighed], axis=1)
-        )
-        gradient += np.einsum("iak,ik->ia", shared, weighted_residuals)
-        hessian = np.stack(
-            [row_products(one, other) for one in levers for other in weighed], axis=1
-        )
-        hessian = timeline.by_subject(hessian).reshape(-1, 2, 2) - shared @ totals.swapaxes(1, 2)
-        prior_gradient, curvature = self.prior.pull(np.log(speeds), shifts)
-        gradient += prior_gradient
+        timeline, means = self.timeline, self.pooled.means
+        values, slope = self.trajectories.values_and_slope(timeline.scores(speeds, shifts))
+        lever = speeds[timeline.subject_of_visit] * timeline.times
+        # Of each visit the derivatives by log speed and shift, and the residuals.
+        rows = np.empty((len(means), 3, means.shape[1]))
+        np.multiply(slope, lever[:, None], out=rows[:, 0])
+        rows[:, 1] = slope
+        np.subtract(means, values, out=rows[:, 2])
+        weighed = rows @ self.precisions
+        totals = timeline.by_subject(weighed)
+        products = timeline.by_subject(np.einsum("nak,nbk->nab", rows, weighed))
+        products -= totals @ self.intercept_covariances @ totals.swapaxes(1, 2)
+        gradient, curvature = self.prior.pull(np.log(speeds), shifts)
+        gradient -= products[:, :2, 2]
+        hessian = products[:, :2, :2].copy()
         hessian[:, [0, 1], [0, 1]] += curvature
         return gradient, hessian
 

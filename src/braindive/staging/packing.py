@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -84,7 +85,7 @@ class Packing:
         """Parameters of all curves."""
         return self.n_clusters * self.curve.n_parameters()
 
-    @property
+    @cached_property
     def sizes(self) -> list[int]:
         """Lengths of the parts: curves, E, B, the population's four, and effects on both means."""
         others = self.n_groups - 1
@@ -99,6 +100,11 @@ class Packing:
             *self.n_effects,
         ]
 
+    @cached_property
+    def _slices(self) -> list[slice]:
+        ends = np.cumsum(self.sizes).tolist()
+        return [slice(end - size, end) for size, end in zip(self.sizes, ends, strict=True)]
+
     def of_stages(self) -> IntArray:
         """Which numbers stages depend on directly: all but those of E and B."""
         ends = np.cumsum(self.sizes)
@@ -106,8 +112,7 @@ class Packing:
 
     def parts(self, vector: Array) -> list[Array]:
         """Split a vector, or the last axis of an array of them, into its parts."""
-        ends = np.cumsum(self.sizes)
-        return [vector[..., end - size : end] for size, end in zip(self.sizes, ends, strict=True)]
+        return [vector[..., part] for part in self._slices]
 
     def pack_curves(self, curves: Curves) -> Array:
         """Parameters of the curves, (n_clusters, n_parameters)."""

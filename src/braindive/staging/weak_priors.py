@@ -122,6 +122,8 @@ class WeakPriors:
                 (0, numbers, Normal(np.ravel(self.curves.mean), np.ravel(self.curves.sd)))
             )
         for part, x, prior in normals:
+            if not x.size:
+                continue
             value += float(np.sum(prior.log_density(x)))
             by[part] -= (x - prior.mean) * prior.precision
             bend[part] += prior.precision

@@ -12,14 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from braindive.arrays import Array
-from braindive.values.protocol import (
-    AssignVertices,
-    Block,
-    Found,
-    ResidualStep,
-    Step,
-    in_fours,
-)
+from braindive.values.multiplication import over_vertices, over_visits
+from braindive.values.protocol import AssignVertices, Block, Found, ResidualStep, Step
 
 # Rows summed in the precision of the values before the total is carried on in float64.
 _ROWS = 128
@@ -98,8 +92,10 @@ class Distances(Step):
     def _rows(self) -> tuple[Array, Array]:
         """G and G^2 as rows in the precision of the values, times the weights."""
         _, centred, squares = self._centred
-        rows = in_fours(centred.T, self.dtype)
-        return rows, rows * rows if self.weights is None else in_fours(squares.T, self.dtype)
+        rows = np.ascontiguousarray(centred.T, self.dtype)
+        if self.weights is None:
+            return rows, rows * rows
+        return rows, np.ascontiguousarray(squares.T, self.dtype)
 
     @cached_property
     def _totals(self) -> tuple[Array, Array]:
@@ -110,13 +106,12 @@ class Distances(Step):
     def __call__(self, block: Block, *own: Any) -> Found:
         """Return them, (n_clusters, n)."""
         centre, (rows, square_rows) = self._centred[0], self._rows
-        n_clusters = len(centre)
-        cross = (rows @ block.deviations())[:n_clusters] / block.unit.scale
+        cross = over_visits(rows, block.deviations()) / block.unit.scale
         if block.observed is None:
             sums, squares = self._totals
         else:
             mask = block.observed.astype(rows.dtype)
-            sums, squares = (rows @ mask)[:n_clusters], (square_rows @ mask)[:n_clusters]
+            sums, squares = over_visits(rows, mask), over_visits(square_rows, mask)
         gap = block.means - centre[:, None]
         out = block.energies - 2.0 * cross + squares
         out += gap * (block.counts * gap - 2.0 * sums)
@@ -134,15 +129,14 @@ class Pool(Step):
     def __call__(self, block: Block, *own: Any) -> Found:
         """Return sums (n_visits, n_clusters) and weights, without holes (n_clusters,)."""
         (responsibilities,) = own
-        columns = np.ascontiguousarray(responsibilities.T, block.values.dtype)
-        rows, n_clusters = in_fours(columns, columns.dtype), len(columns)
+        columns = np.ascontiguousarray(responsibilities, block.values.dtype)
         if block.observed is None:
-            sums = (rows @ block.values.T)[:n_clusters].T
-            return (), (sums, columns.sum(axis=1, dtype=float))
+            sums = over_vertices(block.values, columns)
+            return (), (sums, columns.sum(axis=0, dtype=float))
         above = block.values - block.values.dtype.type(block.unit.offset)
         np.copyto(above, 0.0, where=~block.observed)
         observed = block.observed.astype(columns.dtype)
-        return (), ((rows @ above.T)[:n_clusters].T, (rows @ observed.T)[:n_clusters].T)
+        return (), (over_vertices(above, columns), over_vertices(observed, columns))
 
 
 @dataclass(frozen=True)
@@ -208,8 +202,7 @@ class Features(Step):
         number = len(self.directions) if self.weights is None else self.weights.sum()
         out = np.empty((1 + len(rows), block.n_vertices), dtype=rows.dtype)
         out[0] = np.sqrt(number) * block.means
-        np.matmul(rows, block.deviations(), out=out[1:])
-        out[1:] /= block.unit.scale
+        np.divide(over_visits(rows, block.deviations()), block.unit.scale, out=out[1:])
         return (out,), ()
 
 

@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from braindive.arrays import Array
-from braindive.values.protocol import Block, Found, Step, in_fours
+from braindive.values.multiplication import over_visits
+from braindive.values.protocol import AssignVertices, Block, Found, Step
 
 # Directions whose singular value is below this share of the largest add nothing that single
 # precision could tell.
@@ -101,7 +102,7 @@ class Coordinates(Step):
         """The bases as rows in the precision of the values, times the roots of the weights."""
         _, root, basis, *_ = self._basis
         rows = (basis * root[:, None]).transpose(0, 2, 1).reshape(-1, len(root))
-        return in_fours(rows, self.dtype)
+        return np.ascontiguousarray(rows, self.dtype)
 
     @cached_property
     def _square_rows(self) -> Array:
@@ -109,7 +110,7 @@ class Coordinates(Step):
         basis = self._basis[2]
         one, other = np.triu_indices(basis.shape[2])
         rows = (basis[:, :, one] * basis[:, :, other]).transpose(0, 2, 1)
-        return in_fours(rows.reshape(-1, basis.shape[1]), self.dtype)
+        return np.ascontiguousarray(rows.reshape(-1, basis.shape[1]), self.dtype)
 
     def __call__(self, block: Block, *own: Any) -> Found:
         """Return distances (n_clusters, n) and coordinates (n_clusters * rank, n).
@@ -119,7 +120,7 @@ class Coordinates(Step):
         centre, _, basis, of_curves, _ = self._basis
         n_clusters, n_visits, rank = basis.shape
         shape = (n_clusters, rank, block.n_vertices)
-        cross = (self._rows @ block.deviations())[: n_clusters * rank].astype(float)
+        cross = over_visits(self._rows, block.deviations()).astype(float)
         cross = cross.reshape(shape) / block.unit.scale
         gap = block.means - centre[:, None]
         total = float(n_visits if self.weights is None else self.weights.sum())
@@ -130,11 +131,11 @@ class Coordinates(Step):
             distances = np.maximum(beyond, 0.0) + np.einsum("krl,krl->kl", found, found)
             return (distances, found.reshape(-1, block.n_vertices)), ()
         mask = block.observed.astype(self.dtype)
-        sums = (self._rows @ mask)[: n_clusters * rank].astype(float).reshape(shape)
-        pairs = (self._square_rows @ mask).astype(float)
+        sums = over_visits(self._rows, mask).astype(float).reshape(shape)
+        pairs = over_visits(self._square_rows, mask).astype(float)
         inner = np.empty((n_clusters, rank + 1, rank + 1, block.n_vertices))
         one, other = np.triu_indices(rank)
-        pairs = pairs[: n_clusters * len(one)].reshape(n_clusters, len(one), -1)
+        pairs = pairs.reshape(n_clusters, len(one), -1)
         inner[:, 1 + one, 1 + other] = inner[:, 1 + other, 1 + one] = pairs
         inner[:, 0, 0] = block.counts / total
         inner[:, 0, 1:] = inner[:, 1:, 0] = sums / np.sqrt(total)
@@ -147,3 +148,25 @@ class Coordinates(Step):
         distances += np.einsum("krl,krl->kl", curve, within - 2 * cross)
         flat = found.reshape(-1, block.n_vertices), inner.reshape(-1, block.n_vertices)
         return (np.maximum(distances, 0.0), *flat), ()
+
+
+@dataclass(frozen=True)
+class SumAssigned(Step):
+    """Coordinates and assignment of a block, of which only the sums of the latter are wanted.
+
+    Parameters
+    ----------
+    coordinates : Coordinates
+        Of the vertices around the curves.
+    assign : callable
+        As of `Products.sweep`.
+    """
+
+    coordinates: Coordinates
+    assign: AssignVertices
+    needs_summary: ClassVar[bool] = True
+
+    def __call__(self, block: Block, *own: Any) -> Found:
+        """Return the sums over vertices that the assignment finds."""
+        (field,) = own
+        return (), self.assign(self.coordinates(block)[0], block.counts, field)[2]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 import numpy as np
 
-from braindive.arrays import Array, IntArray
+from braindive.arrays import Array, BoolArray, IntArray
 from braindive.errors import ParameterError
 from braindive.values.arithmetic import (
     Distances,
@@ -24,6 +24,7 @@ from braindive.values.arithmetic import (
 from braindive.values.coordinates import Coordinates
 from braindive.values.protocol import (
     AssignVertices,
+    Block,
     Found,
     Own,
     ResidualStep,
@@ -32,9 +33,12 @@ from braindive.values.protocol import (
     Swept,
     Unit,
 )
+from braindive.values.sampling import Copy, OfSome, evenly_spread
 
 # In which values are summarised before their standard unit is known: their own.
 AS_THEY_ARE = Unit(0.0, 1.0)
+# Vertices that are worked on at once where values were copied. A choice.
+_PIECE = 2048
 
 
 T = TypeVar("T")
@@ -195,9 +199,9 @@ class BlockProducts(ABC):
         return found.T
 
     def power_step(self, directions: Array) -> Array:
-        """Directions times V'V in one read; see `Products.power_step`."""
-        features = Features(directions, self.weights, self.dtype)
-        _, (sums, weights) = self.run(PowerStep(features))
+        """Directions times V'V of enough vertices; see `Products.power_step`."""
+        step = PowerStep(Features(directions, self.weights, self.dtype))
+        _, (sums, weights) = self.run_on_some(step, evenly_spread(self.n_vertices))
         return self._standard_sums(sums, weights)[0]
 
     def sum_residuals(self, curves: Array, responsibilities: Array, power: int) -> Array:
@@ -209,6 +213,19 @@ class BlockProducts(ABC):
     ) -> Found:
         """Run a step over residuals from a course; see `Products.run_residuals`."""
         return self.run(Residuals(step, course, self.dtype), means, loadings, *own)
+
+    def run_on_some(self, step: Step, chosen: BoolArray | None, *own: Array | None) -> Found:
+        """Run a step over some of the vertices; see `Products.run_on_some`."""
+        if chosen is None:
+            return self.run(step, *own)
+        return self.run(OfSome(step), chosen, *own)
+
+    def sample(self, chosen: BoolArray) -> CopiedProducts:
+        """Products of some of the vertices; see `Products.sample`."""
+        (values,), _ = self.run_on_some(Copy(), chosen)
+        found = CopiedProducts(values, self.missing, self.unit)
+        found.weights = self.weights
+        return found
 
     def select(self, visits: IntArray) -> Self:
         """Return the products of some visits, in the same unit; the values are not copied."""
@@ -235,6 +252,47 @@ class BlockProducts(ABC):
         weights = np.broadcast_to(weights, (self.n_visits, sums.shape[1])).copy()
         offset = 0.0 if self.missing else self.unit.offset
         return (sums - offset * weights) / self.unit.scale, weights
+
+
+class CopiedProducts(BlockProducts):
+    """Products of values in memory that are too few to be worth threads.
+
+    Parameters
+    ----------
+    values : (n_visits, n_vertices)
+        Visits in canonical order.
+    missing : bool
+        Whether there are holes.
+    unit : Unit
+        Standard unit of the values.
+    """
+
+    def __init__(self, values: Array, missing: bool, unit: Unit) -> None:
+        n_visits, n_vertices = values.shape
+        super().__init__(n_visits, n_vertices, values.dtype, missing, unit)
+        self._values = values
+
+    def with_visits(self, visits: IntArray) -> Self:
+        """Return a copy with only these of the visits."""
+        other = copy.copy(self)
+        other._values = self._values[visits]
+        return other
+
+    def run_step(self, step: Step, unit: Unit, own: Own) -> Found:
+        """Run a step over all vertices, in pieces as wide as it likes."""
+        summary = self.summary if step.needs_summary else None
+        observed = ~np.isnan(self._values) if self.missing else None
+        everything = slice(0, self.n_vertices)
+        block = Block(everything, self._values, observed, unit, summary, self.weights)
+        arrays, totals = [], []
+        for inside, piece in block.pieces(min(step.width(block), _PIECE)):
+            mine = (None if each is None else each[inside] for each in own)
+            found, sums = step(piece, *mine)
+            # Arrays may lie in memory that the next piece uses again.
+            arrays.append([np.array(each) for each in found])
+            totals.append(sums)
+        joined = tuple(np.concatenate(parts, axis=-1) for parts in zip(*arrays, strict=True))
+        return joined, tuple(np.sum(parts, axis=0) for parts in zip(*totals, strict=True))
 
 
 def check_weights(weights: Array, n_visits: int) -> Array:

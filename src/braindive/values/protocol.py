@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from braindive.arrays import Array, BoolArray, IntArray
+from braindive.values.multiplication import over_visits
 
 Found = tuple[tuple[Array, ...], tuple[Array, ...]]
 """Arrays with the vertices along their last axis, and sums over vertices."""
@@ -142,8 +143,8 @@ class Block:
         -------
         (m, n)
         """
-        rows = in_fours(directions, self.values.dtype)
-        return (rows @ self.deviations())[: len(directions)] / self.unit.scale
+        rows = np.ascontiguousarray(directions, self.values.dtype)
+        return over_visits(rows, self.deviations()) / self.unit.scale
 
     def buffer(self, name: str, n_rows: int) -> Array:
         """Memory in the precision of the values, (n_rows, n), which the next piece overwrites.
@@ -334,6 +335,8 @@ class Products(Protocol):
     def power_step(self, directions: Array) -> Array:
         """Take a step of the power iteration towards the leading components, in one read.
 
+        Where vertices are many, an even sample of them tells the components.
+
         Parameters
         ----------
         directions : (n_visits, n_features)
@@ -377,6 +380,27 @@ class Products(Protocol):
         arrays, sums : tuples
             Arrays of all vertices, along the last axis, and sums over them.
         """
+
+    def run_on_some(self, step: Step, chosen: BoolArray | None, *own: Array | None) -> Found:
+        """Run a step over some of the vertices; over all of them where none are chosen.
+
+        Parameters
+        ----------
+        step : Step
+            What to do with a block.
+        chosen : (n_vertices,) bool or None
+            Which vertices, as from `values.sampling.evenly_spread`.
+        *own : (n_vertices, ...) or None
+            Inputs of all vertices.
+
+        Returns
+        -------
+        arrays, sums : tuples
+            Arrays of the chosen vertices, along the last axis, and sums over them.
+        """
+
+    def sample(self, chosen: BoolArray) -> Products:
+        """Products of some of the vertices, in the same unit; their values are copied."""
 
     def run_residuals(
         self,
@@ -425,14 +449,3 @@ class Products(Protocol):
         weights : (n_visits,) or None
             0 or more, not all 0; in place of those there were. None counts every visit once.
         """
-
-
-def in_fours(rows: Array, dtype: np.dtype[Any]) -> Array:
-    """The same rows and as many of zeros as make their number a multiple of four.
-
-    BLAS multiplies four rows in less time than three.
-    """
-    n_rows, length = rows.shape
-    out = np.zeros((-(-n_rows // 4) * 4, length), dtype=dtype)
-    out[:n_rows] = rows
-    return out

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Protocol, Self, TypeVar
 
 import numpy as np
@@ -21,6 +22,12 @@ _GRID = 1001
 _STEP = 6e-6
 
 
+@cache
+def _field_names(curve: type) -> tuple[str, ...]:
+    """Of a dataclass; asked for at every step of a fit."""
+    return tuple(field.name for field in fields(curve))
+
+
 @dataclass(frozen=True)
 class Curves(ABC):
     """One curve per cluster, all of one shape.
@@ -32,21 +39,26 @@ class Curves(ABC):
     @classmethod
     def names(cls) -> tuple[str, ...]:
         """Names of the parameters of one curve."""
-        return tuple(field.name for field in fields(cls))
+        return _field_names(cls)
 
     @classmethod
     def n_parameters(cls) -> int:
         """Number of parameters of one curve."""
-        return len(fields(cls))
+        return len(_field_names(cls))
 
     @classmethod
     def from_array(cls, parameters: Array) -> Self:
-        """Return curves from an array of shape (n_clusters, n_parameters)."""
-        return cls(*np.ascontiguousarray(np.asarray(parameters, dtype=float).T))
+        """Return curves from an array of shape (n_clusters, n_parameters).
+
+        Single precision is kept, which is enough for the many curves of single vertices.
+        """
+        parameters = np.asarray(parameters)
+        single = parameters.dtype == np.float32
+        return cls(*np.ascontiguousarray(parameters.T, None if single else float))
 
     def to_array(self) -> Array:
         """Return an array of shape (n_clusters, n_parameters)."""
-        return np.stack([getattr(self, name) for name in self.names()], axis=1)
+        return np.array([getattr(self, name) for name in self.names()]).T.copy()
 
     def to_frame(self) -> ClusterFrame:
         """Return a table with a row for each cluster, numbered from 1, and its parameters.
@@ -82,6 +94,10 @@ class Curves(ABC):
     def values_and_jacobian(self, scores: Array) -> tuple[Array, Array]:
         """Both at once, for shapes that compute one from the other."""
         return self.evaluate(scores), self.jacobian(scores)
+
+    def values_and_slope(self, scores: Array) -> tuple[Array, Array]:
+        """Both at once, for shapes that compute one from the other."""
+        return self.evaluate(scores), self.slope(scores)
 
     def at_points(self, scores: Array) -> AtPoints:
         """Values at several scores of every visit, (n_visits, n_points), with derivatives.
