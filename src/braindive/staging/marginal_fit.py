@@ -171,6 +171,7 @@ def fit_marginal(
     priors: Priors,
     controls: BoolArray | None,
     design: Design | None = None,
+    multipliers: Array | None = None,
 ) -> MarginalFit:
     """Fit the marginal model to pooled means, roughly: `refined` takes it to the optimum.
 
@@ -188,6 +189,8 @@ def fit_marginal(
         Control visits.
     design : Design, optional
         Covariates that move people's shifts and speeds.
+    multipliers : (n_visits, n_clusters), optional
+        By how much a visit's noise is larger than usual.
 
     Returns
     -------
@@ -198,7 +201,18 @@ def fit_marginal(
     few = evenly(np.arange(timeline.n_subjects), _FEW_SUBJECTS)
     ways = find_starts(pooled, timeline, parameters, groups)
     outcomes = [
-        _follow_best(pooled, timeline, parameters, priors, groups, few, starts, speeds_vary, design)
+        _follow_best(
+            pooled,
+            timeline,
+            parameters,
+            priors,
+            groups,
+            few,
+            starts,
+            speeds_vary,
+            design,
+            multipliers,
+        )
         for starts in ways
     ]
     if len(outcomes) > 1:
@@ -226,6 +240,7 @@ def fit_marginal(
         pooled=pooled,
         timeline=timeline,
         prior=replace(best.climb.problem.prior, groups=groups, design=design),
+        multipliers=multipliers,
     )
     best = replace(best, direction_is_clear=clear)
     return best if len(few) == timeline.n_subjects else best.seen_by(everyone)
@@ -250,11 +265,14 @@ def _follow_best(
     starts: list[Start],
     speeds_vary: bool,
     design: Design | None,
+    multipliers: Array | None,
 ) -> MarginalFit:
     """Climb from several starts on some of the subjects, and follow the best of them."""
     found, fewest = [], evenly(few, _FEWEST_SUBJECTS)
     for start in starts:
-        problem = set_out(pooled, timeline, parameters.noise, groups, start, speeds_vary, design)
+        problem = set_out(
+            pooled, timeline, parameters.noise, groups, start, speeds_vary, design, multipliers
+        )
         if priors.trajectory is not None:
             problem = replace(problem, trajectories=within_prior(priors.trajectory, problem))
         scores = timeline.scores(start.speeds, start.shifts)
