@@ -259,7 +259,8 @@ def _in_order(each: Array | None, order: IntArray) -> Array | None:
 
 def _stages(fit: MarginalFit) -> MarginalStages:
     problem, posterior = fit.climb.problem, fit.climb.evaluation.posterior
-    return MarginalStages(problem.timeline, *posterior.mean(), problem, posterior)
+    expected = posterior.mean()
+    return MarginalStages(problem.timeline, *expected, problem, posterior, expected)
 
 
 def _pooled(state: State, problem: Problem) -> PooledMeans:

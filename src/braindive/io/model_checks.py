@@ -100,6 +100,7 @@ _OBJECTS: dict[str, dict[str, Form]] = {
         "log_speed_means": Form("G", "log"),
         "log_speed_sds": Form("G", "log"),
         "shares": Form("G", "share"),
+        "skews": Form("G", "log", True),
     },
     "Covariance": {
         "within": Form("KK", "symmetric"),

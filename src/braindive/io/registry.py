@@ -127,6 +127,7 @@ REGISTRY: dict[str, Saveable] = {
         "log_speed_sds",
         "shares",
         "effects",
+        "skews",
     ),
     # What moves people.
     "Effects": saveable(Effects, "shift", "log_speed"),
@@ -214,7 +215,7 @@ Names that are not listed are the same in both.
 _ADDED: dict[str, dict[str, Any]] = {
     "Parameters": {"vertex_covariance": None, "shares": None},
     "Training": {"design": None},
-    "Population": {"effects": None},
+    "Population": {"effects": None, "skews": None},
     "Preprocessing": {"reference": "controls", "drop_zeros": False},
     "PersonalModel": {"varying": None},
 }

@@ -94,6 +94,7 @@ def _problem(stager: MarginalStager, people: Training, design: Design) -> Correl
         known.log_speed_sds,
         known.shares,
         design.no_effects(),
+        known.skews,
     )
     return CorrelatedStageProblem(
         PooledMeans.from_sums(people.sums, people.weights),

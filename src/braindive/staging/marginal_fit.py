@@ -50,6 +50,9 @@ _SEARCHES = 6
 _COVARIANCE_STEPS = 5
 # Gain in log-likelihood from other modes for which climbing goes on. A choice.
 _WORTH_CLIMBING = 0.5
+# Squared length of the gradient by a skew, in standard errors, for which one is tried: where people
+# are few, their gradients make it seem small. A choice.
+_WORTH_TRYING = 1.0
 # Fewer controls, or others, than this have no distribution of their own. A choice.
 _LEAST_GROUP = 8
 
@@ -88,10 +91,36 @@ class MarginalFit:
         everyone = replace(self.climb.problem, pooled=pooled, noise=noise)
         n_subjects, posterior = everyone.timeline.n_subjects, self.climb.evaluation.posterior
         if n_subjects <= _MANY_SUBJECTS:
-            return self._go_on(everyone, posterior, _FINE_STEPS, EXACTLY_THERE)
+            found = self._go_on(everyone, posterior, _FINE_STEPS, EXACTLY_THERE)
+            return found._with_skew(_FINE_STEPS)
         many = evenly(np.arange(n_subjects), _MANY_SUBJECTS)
         nearly = self._go_on(everyone.select(many), posterior.select(many), _FINE_STEPS, ON_THE_WAY)
+        nearly = nearly._with_skew(_FINE_STEPS)
         return nearly._go_on(everyone, posterior, _LAST_STEPS, EXACTLY_THERE)
+
+    def _with_skew(self, steps: int) -> MarginalFit:
+        """Let the shifts of the last group be skewed where the data say so.
+
+        Where they are, normal ones would bend the score until they look it. By the criterion of
+        Schwarz (BIC), after a test by the gradient whether it is worth climbing for.
+        """
+        here, worth = self.climb, 0.5 * np.log(len(self.climb.gradients))
+        problem, prior = here.problem, here.problem.prior
+        if self.packing.is_skewed or not self.packing.has_follow_up:
+            return self
+        skews = np.zeros(prior.population.n_groups)
+        prior = replace(prior, population=replace(prior.population, skews=skews))
+        packing, problem = replace(self.packing, is_skewed=True), replace(problem, prior=prior)
+        posterior = here.evaluation.posterior
+        points = posterior.lay_points(prior, FINE)
+        there = look(problem, packing.pack(problem), points, packing, self.priors)
+        step = np.linalg.solve(there.information(packing), there.gradient)
+        if float(there.gradient @ step) < _WORTH_TRYING:
+            return self
+        skewed = replace(self, climb=there, packing=packing)
+        skewed = skewed._go_on(problem, posterior, steps, EXACTLY_THERE)
+        likelihoods = (x.climb.evaluation.log_likelihoods.sum() for x in (skewed, self))
+        return skewed if np.subtract(*likelihoods) > worth else self
 
     def on_fine_points(self) -> MarginalFit:
         """Climb to the optimum with fine points, on the same means."""

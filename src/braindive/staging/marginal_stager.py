@@ -17,11 +17,11 @@ from braindive.dive.timeline import Timeline
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance, is_unlike
 from braindive.staging.curve_uncertainty import CurveUncertainty, ScoreUnit
 from braindive.staging.expected_information import known_information
-from braindive.staging.likelihood import Posterior, integrate
+from braindive.staging.likelihood import Posterior
 from braindive.staging.marginal_fit import MarginalFit
-from braindive.staging.pieces import search_stages
 from braindive.staging.population import UNKNOWN, Design, Population, StagePrior
 from braindive.staging.stagers import Stages
+from braindive.staging.two_modes import integrate_modes
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,22 @@ class Training:
 
 @dataclass(frozen=True)
 class MarginalStages(Stages):
-    """Expected speeds and shifts of some subjects, in internal units, and what is behind them."""
+    """Expected speeds and shifts of some subjects, in internal units, and what is behind them.
+
+    Parameters
+    ----------
+    problem : CorrelatedStageProblem
+        The subjects.
+    posterior : Posterior
+        Where they may be.
+    likeliest : (n_subjects,), (n_subjects,)
+        Speeds and shifts expected around the higher mode, of those who may be at two places: what
+        is expected of both together may be a place where they are not.
+    """
 
     problem: CorrelatedStageProblem
     posterior: Posterior
+    likeliest: tuple[Array, Array]
 
     def for_prediction(self) -> Stages:
         """Stages to go on from into the future: usual ones for who is like nobody in training.
@@ -80,12 +92,11 @@ class MarginalStages(Stages):
         Residuals so large say that the curves do not describe the person. The stage that fits best
         may then have any speed, and foretells falls that never come.
         """
-        unlike = is_unlike(self.problem, self.speeds, self.shifts)
-        speeds, shifts = self.problem.start()
+        unlike = is_unlike(self.problem, *self.likeliest)
+        usual = self.problem.start()
         return Stages(
             self.timeline,
-            np.where(unlike, speeds, self.speeds),
-            np.where(unlike, shifts, self.shifts),
+            *(np.where(unlike, x, own) for x, own in zip(usual, self.likeliest, strict=True)),
         )
 
 
@@ -236,7 +247,7 @@ class MarginalStager:
         scores = placed.timeline.scores(placed.speeds, placed.shifts)[placed.timeline.starts]
         beyond = (scores < self.known_scores.min()) | (scores > self.known_scores.max())
         vague = errors[:, 2] > np.std(self.known_scores)
-        return np.asarray(beyond | vague | is_unlike(placed.problem, placed.speeds, placed.shifts))
+        return np.asarray(beyond | vague | is_unlike(placed.problem, *placed.likeliest))
 
 
 def place_subjects(problem: CorrelatedStageProblem, known_shifts: Array) -> MarginalStages:
@@ -249,5 +260,5 @@ def place_subjects(problem: CorrelatedStageProblem, known_shifts: Array) -> Marg
     known_shifts : (n,)
         Shifts of the training subjects, over whose range modes are looked for.
     """
-    posterior = integrate(problem, *search_stages(problem, known_shifts))
-    return MarginalStages(problem.timeline, *posterior.mean(), problem, posterior)
+    posterior, likeliest = integrate_modes(problem, known_shifts)
+    return MarginalStages(problem.timeline, *posterior.mean(), problem, posterior, likeliest)

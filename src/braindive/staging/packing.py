@@ -48,6 +48,8 @@ class Packing:
         Effects of covariates on the shift, and on the log speed.
     curves_vary : bool
         Whether curves are packed; else they stay as they are.
+    is_skewed : bool
+        Whether the shifts of the last group are skewed; else they are normal.
     """
 
     curve: type[Curves]
@@ -60,6 +62,7 @@ class Packing:
     between: Roots | None
     n_effects: tuple[int, int] = (0, 0)
     curves_vary: bool = True
+    is_skewed: bool = False
 
     @classmethod
     def of(
@@ -80,6 +83,7 @@ class Packing:
             Roots.of(problem.covariance.within) if climbed else None,
             Roots.of(problem.covariance.between) if climbed and follow_up else None,
             (0, 0) if effects is None else (len(effects.shift), len(effects.log_speed)),
+            is_skewed=problem.prior.population.skews is not None,
         )
 
     @property
@@ -89,7 +93,7 @@ class Packing:
 
     @property
     def sizes(self) -> list[int]:
-        """Lengths of the parts: curves, E, B, the population's four, and effects on both means."""
+        """Lengths of the parts: curves, E, B, the population's five, and effects on both means."""
         others = self.n_groups - 1
         return [
             self.n_curves if self.curves_vary else 0,
@@ -99,6 +103,7 @@ class Packing:
             self.n_groups if self.has_follow_up else others,
             others if self.speeds_vary else 0,
             self.n_groups if self.speeds_vary else 0,
+            1 if self.is_skewed else 0,
             *self.n_effects,
         ]
 
@@ -130,6 +135,8 @@ class Packing:
         parts.append(np.log(people.shift_sds)[: self.n_groups - (not self.has_follow_up)])
         if self.speeds_vary:
             parts += [people.log_speed_means[:-1], np.log(people.log_speed_sds)]
+        if people.skews is not None:
+            parts.append(people.skews[-1:])
         if people.effects is not None:
             parts += [people.effects.shift, people.effects.log_speed]
         return np.concatenate(parts)
@@ -142,9 +149,8 @@ class Packing:
 
     def unpack(self, vector: Array, problem: CorrelatedStageProblem) -> CorrelatedStageProblem:
         """Return the problem with the parameters of a vector."""
-        curves, within, between, means, spreads, log_speeds, speed_spreads, *effects = self.parts(
-            vector
-        )
+        parts = self.parts(vector)
+        curves, within, between, means, spreads, log_speeds, speed_spreads, skew = parts[:8]
         old, people = problem.covariance, problem.prior.population
         e = old.within if self.within is None else self.within.unpack(within)
         b = old.between if self.between is None else self.between.unpack(between)
@@ -159,7 +165,8 @@ class Packing:
             speed_means,
             speed_sds,
             people.shares,
-            None if people.effects is None else Effects(*effects),
+            None if people.effects is None else Effects(*parts[8:]),
+            np.append(np.zeros(self.n_groups - 1), skew) if self.is_skewed else None,
         )
         return replace(
             problem,
@@ -250,6 +257,8 @@ class Packing:
         parts = [by_mean[:, :-1], by_spread if self.has_follow_up else by_spread[:, :-1]]
         if self.speeds_vary:
             parts += [by_speed[:, :-1], by_speed_spread]
+        if at.by_skew is not None:
+            parts.append(member[:, -1:] * at.by_skew[:, None])
         if prior.design is not None:
             parts += [
                 prior.design.shift * of_mean[:, None],
