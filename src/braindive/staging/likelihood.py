@@ -265,7 +265,11 @@ def integrate(
 
 
 def integrate_around(
-    problem: CorrelatedStageProblem, speeds: Array, shifts: Array, rule: Rule = _PLACING
+    problem: CorrelatedStageProblem,
+    speeds: Array,
+    shifts: Array,
+    rule: Rule = _PLACING,
+    limits: Array | None = None,
 ) -> tuple[Posterior, Array]:
     """Posterior of every subject's stage, on points around its mode and then around itself.
 
@@ -280,6 +284,8 @@ def integrate_around(
         The modes.
     rule : Rule
         How many points, and where.
+    limits : (2, n_subjects), optional
+        Lowest and highest shift of each subject.
     """
 
     def take(some: CorrelatedStageProblem, part: slice) -> tuple[Posterior, Array]:
@@ -289,6 +295,9 @@ def integrate_around(
         for _ in range(_ROUNDS):
             log_speeds, all_shifts, log_volumes = _lay(mean, covariance, rule)
             heights = some.heights(log_speeds, all_shifts)
+            if limits is not None:
+                low, high = limits[:, part]
+                heights[(all_shifts < low) | (all_shifts > high)] = -np.inf
             highest = heights.max(axis=0)
             weights = np.exp(heights - highest)
             total = weights.sum(axis=0)

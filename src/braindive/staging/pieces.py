@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -96,9 +97,27 @@ def search_stages(problem: CorrelatedStageProblem, known_shifts: Array) -> tuple
     return search_modes(problem, known_shifts)[0]
 
 
+@dataclass(frozen=True)
+class Peaks:
+    """The two highest peaks of some subjects' log-densities along the shift.
+
+    Parameters
+    ----------
+    subjects : (n,) int
+        Who.
+    lower, valley, upper : (n,)
+        Shifts of one peak, of the lowest place on the way, and of the other peak.
+    """
+
+    subjects: IntArray
+    lower: Array
+    valley: Array
+    upper: Array
+
+
 def search_modes(
     problem: CorrelatedStageProblem, known_shifts: Array
-) -> tuple[tuple[Array, Array], tuple[IntArray, Array]]:
+) -> tuple[tuple[Array, Array], Peaks]:
     """Most probable speeds and shifts, and who may be somewhere else altogether.
 
     Parameters
@@ -111,8 +130,8 @@ def search_modes(
     Returns
     -------
     speeds, shifts : (n_subjects,)
-    subjects, shifts : (n,)
-        Who has another mode nearly as high, and about where that is.
+    peaks : Peaks
+        Of those who have two that are nearly as high.
     """
     speeds, usual = problem.start()
     along = shift_grid(known_shifts, GRID)
@@ -122,22 +141,24 @@ def search_modes(
         tried = np.where(np.isnan(grid), usual[part], grid)
         heights = some.heights(np.broadcast_to(np.log(speeds[part]), tried.shape), tried)
         highest = tried[heights.argmax(axis=0), np.arange(tried.shape[1])]
-        return highest, _another_peak(heights[1:], along)
+        return highest, _two_peaks(heights[1:], along)
 
     peaks = over_subjects(best, problem, NUMBERS_AT_ONCE // len(grid))
-    shifts, others = (np.concatenate(parts) for parts in zip(*peaks, strict=True))
+    shifts, places = (np.concatenate(parts, axis=-1) for parts in zip(*peaks, strict=True))
     found = over_subjects(
         lambda some, part: settle_stages(some, speeds[part], shifts[part]),
         problem,
         _MEANS_AT_ONCE,
     )
     speeds, shifts = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    elsewhere = np.flatnonzero(np.isfinite(others))
-    return (speeds, shifts), (elsewhere, others[elsewhere])
+    two = np.flatnonzero(np.isfinite(places[0]))
+    return (speeds, shifts), Peaks(two, *places[:, two])
 
 
-def _another_peak(heights: Array, along: Array) -> Array:
-    """Where the second highest peak of each column is; nan where none is nearly as high.
+def _two_peaks(heights: Array, along: Array) -> Array:
+    """Lower peak, valley and upper peak of each column, (3, n_subjects).
+
+    Of the two highest peaks; nan where the second is not nearly as high.
 
     Parameters
     ----------
@@ -151,7 +172,12 @@ def _another_peak(heights: Array, along: Array) -> Array:
     is_peak = (heights > padded[:-2]) & (heights >= padded[2:])
     peaks = np.where(is_peak, heights, -np.inf)
     columns = np.arange(heights.shape[1])
-    highest = peaks.max(axis=0)
-    peaks[peaks.argmax(axis=0), columns] = -np.inf
+    first, highest = peaks.argmax(axis=0), peaks.max(axis=0)
+    peaks[first, columns] = -np.inf
     second = peaks.argmax(axis=0)
-    return np.where(peaks[second, columns] > highest - _NEARLY_AS_HIGH, along[second], np.nan)
+    is_two = peaks[second, columns] > highest - _NEARLY_AS_HIGH
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    index = np.arange(len(along))[:, None]
+    between = np.where((index >= low) & (index <= high), heights, np.inf)
+    places = along[np.stack([low, between.argmin(axis=0), high])]
+    return np.where(is_two, places, np.nan)

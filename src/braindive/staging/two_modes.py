@@ -1,7 +1,7 @@
 """People who may be at either of two places: before the disease, or after all of it.
 
 Whoever is on the late plateau of all curves and does not change looks like somebody before the
-disease whose own level is low. Points around the higher mode alone would be sure of it.
+disease whose own level is low. Points around the higher mode alone would be sure of one of them.
 """
 
 from __future__ import annotations
@@ -9,15 +9,13 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
-from braindive.arrays import Array, IntArray
-from braindive.dive.stages import settle_stages
+from braindive.arrays import Array
 from braindive.staging.covariance import CorrelatedStageProblem
 from braindive.staging.likelihood import Posterior, integrate_around
-from braindive.staging.pieces import search_modes
+from braindive.staging.pieces import Peaks, search_modes
 
-# How far apart two modes lie at least, in the sum of their spreads, so that nothing is counted
-# twice, and the least probability of the lower one for which it is kept. Choices.
-_APART, _LEAST_SHARE = 2.5, 1e-3
+# Least probability of the place that is less probable, for which it is kept. A choice.
+_LEAST_SHARE = 1e-3
 
 
 def integrate_modes(
@@ -39,40 +37,45 @@ def integrate_modes(
     speeds, shifts : (n_subjects,)
         Expected, if the likelier mode were the only one.
     """
-    modes, (elsewhere, there) = search_modes(problem, known_shifts)
-    posterior, integrals = integrate_around(problem, *modes)
-    speeds, shifts = posterior.mean()
-    if not len(elsewhere):
-        return posterior, (speeds, shifts)
-    some = problem.select(elsewhere)
-    other, others = integrate_around(some, *settle_stages(some, some.start()[0], there))
-    shares = expit(others - integrals[elsewhere]) * _is_apart(posterior.select(elsewhere), other)
-    shares = np.where(shares < _LEAST_SHARE, 0.0, shares)
-    for own, its in zip((speeds, shifts), other.mean(), strict=True):
-        own[elsewhere] = np.where(shares > 0.5, its, own[elsewhere])
-    return _mixed(posterior, other, elsewhere, shares), (speeds, shifts)
-
-
-def _is_apart(one: Posterior, other: Posterior) -> Array:
-    """Whether the modes of each subject are different ones, (n_subjects,)."""
-    (mean, spread), (its_mean, its_spread) = (
-        (mean[:, 1], np.sqrt(covariance[:, 1, 1]))
-        for mean, covariance in (one.moments(), other.moments())
+    modes, peaks = search_modes(problem, known_shifts)
+    posterior, _ = integrate_around(problem, *modes)
+    likeliest, who = posterior.mean(), peaks.subjects
+    if not len(who):
+        return posterior, likeliest
+    some = problem.select(who)
+    (below, one), (above, other) = (
+        _integrate_side(some, peaks, modes[0][who], modes[1][who], is_upper)
+        for is_upper in (False, True)
     )
-    return np.asarray(np.abs(mean - its_mean) > _APART * (spread + its_spread))
+    share = expit(other - one)
+    torn = np.minimum(share, 1 - share) > _LEAST_SHARE
+    if not torn.any():
+        return posterior, likeliest
+    who, share, kept = who[torn], share[torn], np.flatnonzero(torn)
+    below, above = below.select(kept), above.select(kept)
+    for own, lower, upper in zip(likeliest, below.mean(), above.mean(), strict=True):
+        own[who] = np.where(share > 0.5, upper, lower)
+    # Everybody gets as many points; those of whoever is at one place count for nothing.
+    first = Posterior(posterior.log_speeds, posterior.shifts, posterior.weights.copy())
+    second = Posterior(first.log_speeds.copy(), first.shifts.copy(), np.zeros_like(first.weights))
+    for whole, side, weight in ((first, below, 1 - share), (second, above, share)):
+        whole.log_speeds[:, who], whole.shifts[:, who] = side.log_speeds, side.shifts
+        whole.weights[:, who] = weight * side.weights
+    both = (np.concatenate([getattr(x, name) for x in (first, second)]) for name in _PARTS)
+    return Posterior(*both), likeliest
 
 
-def _mixed(posterior: Posterior, other: Posterior, who: IntArray, shares: Array) -> Posterior:
-    """Posterior of all subjects; some are with a probability around another mode."""
-    if not np.any(shares):
-        return posterior
-    log_speeds, shifts = posterior.log_speeds.copy(), posterior.shifts.copy()
-    weights, its_weights = posterior.weights.copy(), np.zeros_like(posterior.weights)
-    log_speeds[:, who], shifts[:, who] = other.log_speeds, other.shifts
-    weights[:, who] *= 1 - shares
-    its_weights[:, who] = shares * other.weights
-    return Posterior(
-        np.concatenate([posterior.log_speeds, log_speeds]),
-        np.concatenate([posterior.shifts, shifts]),
-        np.concatenate([weights, its_weights]),
-    )
+_PARTS = ("log_speeds", "shifts", "weights")
+
+
+def _integrate_side(
+    some: CorrelatedStageProblem, peaks: Peaks, speeds: Array, shifts: Array, is_upper: bool
+) -> tuple[Posterior, Array]:
+    """Posterior of the subjects with two peaks, on one side of the valley, and its integral."""
+    at = peaks.upper if is_upper else peaks.lower
+    # Around the mode, where that is on this side.
+    here = (shifts > peaks.valley) == is_upper
+    speeds, shifts = np.where(here, speeds, some.start()[0]), np.where(here, shifts, at)
+    everywhere = np.full_like(at, np.inf)
+    limits = (peaks.valley, everywhere) if is_upper else (-everywhere, peaks.valley)
+    return integrate_around(some, speeds, shifts, limits=np.stack(limits))
