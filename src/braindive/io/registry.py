@@ -39,7 +39,9 @@ from braindive.space import Regions, Surface, Volume, space_from_arrays
 from braindive.staging.covariance import Covariance
 from braindive.staging.curve_uncertainty import CurveUncertainty
 from braindive.staging.marginal_stager import MarginalStager, Training
+from braindive.staging.noise_prior import NoisePrior
 from braindive.staging.population import Design, Effects, Population
+from braindive.staging.visit_noise import VisitNoise
 from braindive.values.protocol import Unit
 
 
@@ -78,7 +80,8 @@ def saveable(type_: type, *same: str, **renamed: str) -> Saveable:
     Examples
     --------
     >>> from braindive.io.registry import saveable
-    >>> from braindive.values.protocol import Unit
+    >>> from braindive.staging.visit_noise import VisitNoise
+    from braindive.values.protocol import Unit
     >>> saveable(Unit, "scale", mean="offset").names
     {'scale': 'scale', 'mean': 'offset'}
     """
@@ -118,7 +121,10 @@ REGISTRY: dict[str, Saveable] = {
         "spread",
         "known_shifts",
         "known_scores",
+        "visit_noise",
     ),
+    "VisitNoise": saveable(VisitNoise, "origin", "damage", "people", "visits"),
+    "NoisePrior": saveable(NoisePrior, "trend", "centre", "spread", "low", "high", "freedom"),
     "Population": saveable(
         Population,
         "shift_means",
@@ -215,6 +221,8 @@ Names that are not listed are the same in both.
 _ADDED: dict[str, dict[str, Any]] = {
     "Parameters": {"vertex_covariance": None, "shares": None},
     "Training": {"design": None},
+    "Marginal": {"visit_noise": None},
+    "VisitNoise": {"damage": None},
     "Population": {"effects": None, "skews": None},
     "Preprocessing": {"reference": "controls", "drop_zeros": False},
     "PersonalModel": {"varying": None},
@@ -240,7 +248,8 @@ def take_apart(value: Any) -> tuple[str, dict[str, Any]] | None:
     Examples
     --------
     >>> from braindive.io.registry import take_apart
-    >>> from braindive.values.protocol import Unit
+    >>> from braindive.staging.visit_noise import VisitNoise
+    from braindive.values.protocol import Unit
     >>> take_apart(Unit(offset=2.5, scale=0.5))
     ('Unit', {'offset': 2.5, 'scale': 0.5})
     """

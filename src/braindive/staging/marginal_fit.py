@@ -122,6 +122,15 @@ class MarginalFit:
         likelihoods = (x.climb.evaluation.log_likelihoods.sum() for x in (skewed, self))
         return skewed if np.subtract(*likelihoods) > worth else self
 
+    def with_multipliers(self, multipliers: Array | None) -> MarginalFit:
+        """Climb to the optimum with visits whose noise is larger or smaller than usual."""
+        problem, posterior = self.climb.problem, self.climb.evaluation.posterior
+        problem = replace(problem, multipliers=multipliers)
+        is_many = problem.timeline.n_subjects > _MANY_SUBJECTS
+        return self._go_on(
+            problem, posterior, _LAST_STEPS if is_many else _FINE_STEPS, EXACTLY_THERE
+        )
+
     def on_fine_points(self) -> MarginalFit:
         """Climb to the optimum with fine points, on the same means."""
         posterior = self.climb.evaluation.posterior

@@ -22,6 +22,7 @@ from braindive.staging.marginal_fit import MarginalFit
 from braindive.staging.population import UNKNOWN, Design, Population, StagePrior
 from braindive.staging.stagers import Stages
 from braindive.staging.two_modes import integrate_modes
+from braindive.staging.visit_noise import ROUNDS, VisitNoise
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,8 @@ class MarginalStager:
         The user's score is (internal score - centre) / spread.
     known_shifts, known_scores : arrays
         Of the training subjects and visits.
+    visit_noise : VisitNoise or None
+        How noise differs between visits; None where it does not.
     """
 
     trajectories: Curves
@@ -131,9 +134,12 @@ class MarginalStager:
     spread: float
     known_shifts: Array
     known_scores: Array
+    visit_noise: VisitNoise | None = None
 
     @classmethod
-    def of(cls, fit: MarginalFit, unit: ScoreUnit) -> MarginalStager:
+    def of(
+        cls, fit: MarginalFit, unit: ScoreUnit, visit_noise: VisitNoise | None = None
+    ) -> MarginalStager:
         """Keep what a fit has found.
 
         Parameters
@@ -142,6 +148,8 @@ class MarginalStager:
             At the optimum.
         unit : ScoreUnit
             Origin and unit of the user's score.
+        visit_noise : VisitNoise, optional
+            That of the fit.
         """
         found = fit.climb.problem
         speeds, shifts = fit.climb.evaluation.posterior.mean()
@@ -158,6 +166,7 @@ class MarginalStager:
             unit.spread,
             shifts,
             found.timeline.scores(speeds, shifts),
+            visit_noise,
         )
 
     def in_order(self, order: IntArray) -> MarginalStager:
@@ -206,7 +215,13 @@ class MarginalStager:
             StagePrior(self.population, groups, self._seen(design, timeline)),
             self.covariance,
         )
-        return place_subjects(problem, self.known_shifts)
+        placed = place_subjects(problem, self.known_shifts)
+        if self.visit_noise is None:
+            return placed
+        for _ in range(ROUNDS):
+            multipliers = self.visit_noise.multipliers(placed.problem, placed.posterior)
+            placed = place_subjects(replace(problem, multipliers=multipliers), self.known_shifts)
+        return placed
 
     def _seen(self, design: Design | None, timeline: Timeline) -> Design | None:
         """Covariates of people who were seen at some times."""
