@@ -11,8 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import gammaln
 
-from braindive.arrays import Array
+from braindive.arrays import Array, IntArray
 from braindive.dive.timeline import Timeline
 from braindive.staging.covariance import CorrelatedStageProblem
 from braindive.staging.likelihood import Posterior
@@ -66,10 +68,26 @@ class VisitNoise:
         left = _Residuals.of(problem, posterior, found.origin)
         found = replace(found, damage=left.learn_damage())
         usual = found.usual(left.damage)
-        # A bad scan makes its person seem noisy: what is left of people is told beside it.
-        found = replace(found, visits=_freedom(*left.squares(usual)))
-        by_visit = found.own(left, usual, 0.0, found.visits)
-        return replace(found, people=_freedom(*left.by_person(left.squares(usual * by_visit))))
+        # A noisy person makes its scans seem bad, and a bad scan its person noisy: what explains the
+        # visits better is told first, and the other beside it.
+        squares = left.squares(usual)
+        people, visits = _freedom(*left.by_person(squares)), _freedom(*squares)
+        if people and visits:
+            # A bad scan moves the person's level, and with it what is left of the other scans:
+            # levels are found anew, as if there were bad scans.
+            own, doubt = np.arange(len(left.total)), found.own(left, usual, 0.0, visits)
+            weighed = replace(problem, multipliers=usual * doubt)
+            left = _Residuals.of(weighed, posterior, found.origin)
+            squares = left.squares(usual)
+            people, visits = _freedom(*left.by_person(squares)), _freedom(*squares)
+        if people and visits:
+            of_people = _log_likelihood(*squares, left.timeline.subject_of_visit, people)
+            if of_people > _log_likelihood(*squares, own, visits):
+                visits = _freedom(*left.squares(usual * found.own(left, usual, people, 0.0)))
+            else:
+                rest = left.squares(usual * found.own(left, usual, 0.0, visits))
+                people = _freedom(*left.by_person(rest))
+        return replace(found, people=people, visits=visits)
 
     @property
     def is_constant(self) -> bool:
@@ -216,6 +234,25 @@ class _Residuals:
 def _expected(prior: float, squares: Array, freedom: Array) -> Array:
     """Expected variance, of an inverse gamma distribution around 1."""
     return np.asarray((prior + squares) / (prior + freedom))
+
+
+def _log_likelihood(squares: Array, freedom: Array, groups: IntArray, prior: float) -> float:
+    """Of sums of squares whose groups have variances of their own, inverse gamma variables.
+
+    Up to what does not depend on groups and prior; with the most likely usual variance.
+    """
+    told = freedom > _LEAST_FREEDOM
+    total = np.bincount(groups[told], squares[told])
+    n_free = np.bincount(groups[told], freedom[told])
+    total, n_free = total[n_free > 0], n_free[n_free > 0]
+    constant = np.sum(gammaln((prior + n_free) / 2) - gammaln(prior / 2))
+
+    def loss(log_unit: float) -> float:
+        unit = prior * np.exp(log_unit)
+        fits = (prior + n_free) * np.log1p(total / unit) + n_free * np.log(unit)
+        return 0.5 * float(np.sum(fits))
+
+    return float(constant - minimize_scalar(loss, bounds=(-5.0, 5.0), method="bounded").fun)
 
 
 def _freedom(squares: Array, freedom: Array) -> float:
