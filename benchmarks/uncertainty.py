@@ -5,6 +5,7 @@
     python benchmarks/uncertainty.py bands --seeds 5 --jobs 2
     python benchmarks/uncertainty.py curves --seeds 12
     python benchmarks/uncertainty.py midpoints --seeds 6 --jobs 2
+    python benchmarks/uncertainty.py unlike --seeds 4 --first-seed 21
 
 Scores are compared with the truth in the same unit: years since the midpoint of the earliest
 cluster, in which the training subjects who are no controls move by one a year on average. In
@@ -28,7 +29,7 @@ from braindive.fitted import timeline_of
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
 from braindive.staging.marginal_stager import place_subjects
 from braindive.staging.population import Population, StagePrior
-from cohorts import beyond
+from cohorts import beyond, unlike
 
 _INFORMATIVE = (-20.0, 25.0)
 
@@ -314,6 +315,36 @@ def midpoints(arguments: argparse.Namespace) -> None:
         print("| " + " | ".join([name, *cells]) + " |", flush=True)
 
 
+def cover_unlike(seed: int) -> list[float]:
+    """Patients' baseline scores in a cohort of `unlike`, after an affine match with the truth."""
+    study = unlike(seed)
+    cohort = study.cohort
+    model = bd.DIVE(n_clusters=4, personal=False, random_state=0).fit(cohort)
+    stages = model.stage(cohort)
+    ill = ~np.isin(cohort.subject_ids, cohort.subjects[cohort.controls])
+    score, reach = (stages[name].to_numpy()[ill] for name in ("score", "score_se"))
+    true = study.shifts[ill]
+    slope, origin = np.polyfit(score, true, 1)
+    errors, reach = slope * score + origin - true, np.abs(slope) * reach
+    return [
+        float(np.mean(np.abs(errors) < 1.96 * reach)),
+        float(np.sqrt(np.mean(errors**2))),
+        float(np.sqrt(np.mean(reach**2))),
+        float(np.median(np.abs(errors))),
+        float(np.median(reach)),
+        float(np.corrcoef(score, true)[0, 1]),
+        float(np.corrcoef(stages["speed"].to_numpy()[ill], study.speeds[ill])[0, 1]),
+    ]
+
+
+def unlike_cohorts(arguments: argparse.Namespace) -> None:
+    print("| seed | covered | error | SE | median error | median SE | score | speed |")
+    print("|---|---|---|---|---|---|---|---|")
+    for i, row in enumerate(over_seeds(arguments, cover_unlike)):
+        cells = [f"{row[0]:.1%}"] + [f"{x:.2f}" for x in row[1:5]] + [f"{x:.3f}" for x in row[5:]]
+        print("| " + " | ".join([str(arguments.first_seed + i), *cells]) + " |", flush=True)
+
+
 def over_seeds(
     arguments: argparse.Namespace, study: Callable[..., list[float]], *size: float, **settings: Any
 ) -> list[list[float]]:
@@ -334,20 +365,21 @@ def quietly(study: Callable[..., list[float]], *size: float, **settings: Any) ->
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("study", choices=["people", "scores", "bands", "curves", "midpoints"])
-    parser.add_argument("--subjects", type=int, default=100)
-    parser.add_argument("--seeds", type=int, default=12)
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--resamples", type=int, default=40)
-    parser.add_argument("--jobs", type=int, default=1)
-    arguments = parser.parse_args()
     studies = {
         "people": people,
         "scores": scores,
         "bands": bands,
         "curves": curves,
         "midpoints": midpoints,
+        "unlike": unlike_cohorts,
     }
+    parser.add_argument("study", choices=list(studies))
+    parser.add_argument("--subjects", type=int, default=100)
+    parser.add_argument("--seeds", type=int, default=12)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--resamples", type=int, default=40)
+    parser.add_argument("--jobs", type=int, default=1)
+    arguments = parser.parse_args()
     studies[arguments.study](arguments)
 
 

@@ -31,6 +31,7 @@ from braindive.staging.marginal_stager import (
 )
 from braindive.staging.population import Design
 from braindive.staging.stagers import PublishedStager
+from braindive.staging.visit_noise import ROUNDS, VisitNoise
 from braindive.values.protocol import Unit
 
 ScoreScale = Literal["years", "controls"]
@@ -149,11 +150,12 @@ def put_in_order(
         state = relabel(problem, shown, state.responsibilities)
         pooled = _pooled(state, problem)
         fit = fit.refined(pooled, state.parameters.noise)
+        fit, visit_noise = _with_visit_noise(fit)
         if scale == "controls":
             unit = unit_of_controls(fit.climb.problem, fit.climb.evaluation.posterior, reference)
         else:
             unit = unit_of_years(fit.climb.problem, fit.climb.evaluation.posterior)
-        marginal = MarginalStager.of(fit, unit)
+        marginal = MarginalStager.of(fit, unit, visit_noise)
         # Placed as anybody else would be, from what the model keeps, for the same answer.
         sums, weights = _sums(state)
         placed = marginal.place(timeline, sums, weights, groups, design)
@@ -257,9 +259,23 @@ def _in_order(each: Array | None, order: IntArray) -> Array | None:
     return None if each is None else each[order]
 
 
+def _with_visit_noise(fit: MarginalFit) -> tuple[MarginalFit, VisitNoise | None]:
+    """The fit with noise that differs between visits, where it does, and how."""
+    found = None
+    for _ in range(ROUNDS):
+        problem, posterior = fit.climb.problem, fit.climb.evaluation.posterior
+        learnt = VisitNoise.learn(problem, posterior)
+        if learnt.is_constant:
+            break
+        found = learnt
+        fit = fit.with_multipliers(found.multipliers(problem, posterior))
+    return fit, found
+
+
 def _stages(fit: MarginalFit) -> MarginalStages:
     problem, posterior = fit.climb.problem, fit.climb.evaluation.posterior
-    return MarginalStages(problem.timeline, *posterior.mean(), problem, posterior)
+    expected = posterior.mean()
+    return MarginalStages(problem.timeline, *expected, problem, posterior, expected)
 
 
 def _pooled(state: State, problem: Problem) -> PooledMeans:

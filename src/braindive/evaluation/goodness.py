@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -223,7 +223,11 @@ def _visits(
     extra = problem.noise**2 * np.maximum(
         1 / np.maximum(weights, 1e-6) - 1 / np.maximum(covariance.weights, 1e-6), 0.0
     )
-    spread = covariance.within + covariance.between + extra[:, :, None] * np.eye(len(problem.noise))
+    spread = covariance.within + extra[:, :, None] * np.eye(len(problem.noise))
+    if problem.multipliers is not None:
+        factors = problem.multipliers
+        spread = spread * factors[:, :, None] * factors[:, None, :]
+    spread = spread + covariance.between
     misfit = np.einsum(
         "nk,nk->n", residuals, np.linalg.solve(spread, residuals[:, :, None])[:, :, 0]
     )
@@ -260,9 +264,16 @@ def _visits(
 
 
 def _residual_problem(model: DIVE, staged: Stages) -> CorrelatedStageProblem:
-    """Residuals and how they vary together: as the marginal fit has it, or their moments."""
+    """Residuals and how they vary together: as the marginal fit has it, or their moments.
+
+    Noise is as usual at the damage of each visit: by its own scatter, nobody would be an outlier.
+    """
     if isinstance(staged, MarginalStages):
-        return staged.problem
+        noise, problem = model.marginal_.visit_noise, staged.problem
+        if noise is None:
+            return problem
+        usual = noise.multipliers(problem, staged.posterior, as_usual=True)
+        return replace(problem, multipliers=usual)
     assert isinstance(staged, PublishedStages)
     pooled = staged.problem.sums
     assert isinstance(pooled, PooledMeans)

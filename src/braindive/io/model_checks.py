@@ -100,6 +100,20 @@ _OBJECTS: dict[str, dict[str, Form]] = {
         "log_speed_means": Form("G", "log"),
         "log_speed_sds": Form("G", "log"),
         "shares": Form("G", "share"),
+        "skews": Form("G", "log", True),
+    },
+    "VisitNoise": {
+        "origin": Form(""),
+        "people": Form("", "not negative"),
+        "visits": Form("", "not negative"),
+    },
+    "NoisePrior": {
+        "trend": Form("3", "log"),
+        "centre": Form(""),
+        "spread": Form("", "positive"),
+        "low": Form(""),
+        "high": Form(""),
+        "freedom": Form("", "positive"),
     },
     "Covariance": {
         "within": Form("KK", "symmetric"),
@@ -139,7 +153,11 @@ _INSIDE = {
     },
 }
 # And those that files of before do not have.
-_SINCE = {"PersonalModel": {"varying": "PersonalNoise"}}
+_SINCE = {
+    "PersonalModel": {"varying": "PersonalNoise"},
+    "Marginal": {"visit_noise": "VisitNoise"},
+    "VisitNoise": {"damage": "NoisePrior"},
+}
 _KERNELS = {"PersonalModel": {"vertex_kernel": "V", "component_kernel": "C"}}
 # Nobody is faster or slower than others by more than this power of e.
 _LARGEST_LOG = 50.0

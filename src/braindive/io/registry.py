@@ -35,7 +35,9 @@ from braindive.prediction.personal import PersonalModel
 from braindive.staging.covariance import Covariance
 from braindive.staging.curve_uncertainty import CurveUncertainty
 from braindive.staging.marginal_stager import MarginalStager, Training
+from braindive.staging.noise_prior import NoisePrior
 from braindive.staging.population import Design, Effects, Population
+from braindive.staging.visit_noise import VisitNoise
 from braindive.values.protocol import Unit
 
 
@@ -74,7 +76,8 @@ def saveable(type_: type, *same: str, **renamed: str) -> Saveable:
     Examples
     --------
     >>> from braindive.io.registry import saveable
-    >>> from braindive.values.protocol import Unit
+    >>> from braindive.staging.visit_noise import VisitNoise
+    from braindive.values.protocol import Unit
     >>> saveable(Unit, "scale", mean="offset").names
     {'scale': 'scale', 'mean': 'offset'}
     """
@@ -114,7 +117,10 @@ REGISTRY: dict[str, Saveable] = {
         "spread",
         "known_shifts",
         "known_scores",
+        "visit_noise",
     ),
+    "VisitNoise": saveable(VisitNoise, "origin", "damage", "people", "visits"),
+    "NoisePrior": saveable(NoisePrior, "trend", "centre", "spread", "low", "high", "freedom"),
     "Population": saveable(
         Population,
         "shift_means",
@@ -123,6 +129,7 @@ REGISTRY: dict[str, Saveable] = {
         "log_speed_sds",
         "shares",
         "effects",
+        "skews",
     ),
     # What moves people.
     "Effects": saveable(Effects, "shift", "log_speed"),
@@ -193,7 +200,9 @@ Names that are not listed are the same in both.
 ADDED: dict[str, dict[str, Any]] = {
     "Parameters": {"vertex_covariance": None, "shares": None},
     "Training": {"design": None},
-    "Population": {"effects": None},
+    "Marginal": {"visit_noise": None},
+    "VisitNoise": {"damage": None},
+    "Population": {"effects": None, "skews": None},
     "Preprocessing": {"reference": "controls", "drop_zeros": False},
     "PersonalModel": {"varying": None},
 }

@@ -179,11 +179,14 @@ def sensitivities(problem: CorrelatedStageProblem, posterior: Posterior) -> tupl
         member = prior.membership(log_speeds, shifts)
         along_shift = (shifts - shift_means) / shift_sds
         along_speed = (log_speeds - log_speed_means) / log_speed_sds
-        by_shift = member * along_shift / shift_sds
+        pull = along_shift
+        if people.skews is not None:
+            pull = prior.skewed_at(along_shift, np.arange(people.n_groups)[:, None]).pull
+        by_shift = member * pull / shift_sds
         by_log_speed = member * along_speed / log_speed_sds + by_shift * leads
         by_population = [
             by_shift,
-            member * (along_shift**2 - 1),
+            member * (pull * along_shift - 1),
             by_log_speed,
             member * (along_speed**2 - 1) + by_shift * leads * log_speed_sds**2,
         ]

@@ -47,7 +47,7 @@ def fit_effects(
         as they are, and so does the unit of the score.
     """
     assert people.groups is not None
-    problem = _problem(stager, people, design.at(people.timeline))
+    problem, centre = _problem(stager, people, design.at(people.timeline))
     packing = Packing.of(problem, people.bounds, not priors.speed.is_fixed)
     if not curves_vary:
         packing = replace(packing, curves_vary=False, within=None, between=None)
@@ -70,11 +70,16 @@ def fit_effects(
         unit = unit_of_controls(found, posterior, people.reference)
     else:
         unit = unit_of_years(found, posterior)
-    return MarginalStager.of(fit, unit)
+    noise = stager.visit_noise
+    if noise is not None:
+        noise = replace(noise, origin=noise.origin - centre)
+    return MarginalStager.of(fit, unit, noise)
 
 
-def _problem(stager: MarginalStager, people: Training, design: Design) -> CorrelatedStageProblem:
-    """The fit's optimum as one with covariates without effects.
+def _problem(
+    stager: MarginalStager, people: Training, design: Design
+) -> tuple[CorrelatedStageProblem, float]:
+    """The fit's optimum as one with covariates without effects, and where its score begins.
 
     Without covariates the mean of the last group's shifts is 0 at the mean of its visits; with
     them, at its first visits. The origin of the score moves by the way between them.
@@ -94,15 +99,22 @@ def _problem(stager: MarginalStager, people: Training, design: Design) -> Correl
         known.log_speed_sds,
         known.shares,
         design.no_effects(),
+        known.skews,
     )
-    return CorrelatedStageProblem(
+    multipliers = None
+    if stager.visit_noise is not None:
+        placed = stager.place(people.timeline, people.sums, people.weights, groups, design)
+        multipliers = placed.problem.multipliers
+    problem = CorrelatedStageProblem(
         PooledMeans.from_sums(people.sums, people.weights),
         people.timeline,
         stager.trajectories.rescored(centre, 1.0),
         stager.noise,
         StagePrior(population, groups, design),
         stager.covariance,
+        multipliers,
     )
+    return problem, centre
 
 
 def _mean(values: Array) -> float:

@@ -7,7 +7,7 @@ is the expected gradient of the complete one over its posterior (Fisher's identi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -77,7 +77,7 @@ class Coordinate:
         return 1 + self.follow * (sds / self.sds - 1)
 
     def by_group(
-        self, weights: Array, by_place: Array, means: Array, sds: Array
+        self, weights: Array, by_place: Array, means: Array, sds: Array, pull: Array | None = None
     ) -> tuple[Array, Array]:
         """Gradients of log-likelihoods by mean and log-sd of the group, each (n_subjects,).
 
@@ -88,12 +88,17 @@ class Coordinate:
             the population says.
         means, sds : (n_subjects,)
             Of the group.
+        pull : (n_points, n_subjects), optional
+            Minus the derivative of the group's log-density by the place in standard deviations;
+            without it the group is normal.
         """
         away = (self.at(means, sds) - means) / sds
-        by_place = by_place - weights * away / sds
-        by_mean = self.follow * by_place.sum(axis=0) + (weights * away).sum(axis=0) / sds
+        pull = away if pull is None else pull
+        by_place = by_place - weights * pull / sds
+        by_mean = self.follow * by_place.sum(axis=0) + (weights * pull).sum(axis=0) / sds
         lever = self.follow * sds
-        by_sd = lever * (by_place * self.along).sum(axis=0) + (weights * away**2).sum(axis=0) - 1
+        by_sd = lever * (by_place * self.along).sum(axis=0)
+        by_sd = by_sd + (weights * (pull * away)).sum(axis=0) - 1
         return by_mean, by_sd + lever / self.sds / self.stretch(sds)
 
 
@@ -149,7 +154,11 @@ class Points:
         ):
             place = coordinate.at(means, sds)
             heights = heights + np.log(coordinate.stretch(sds) / sds)
-            heights = heights - 0.5 * ((place - means) / sds) ** 2
+            along = (place - means) / sds
+            if coordinate is self.shifts and prior.population.skews is not None:
+                heights = heights + prior.skewed_at(along, prior.groups).log_density
+            else:
+                heights = heights - 0.5 * along**2
             found.append(place)
         return found[0], found[1], heights
 
@@ -251,7 +260,21 @@ class Posterior:
 def integrate(
     problem: CorrelatedStageProblem, speeds: Array, shifts: Array, rule: Rule = _PLACING
 ) -> Posterior:
+    """Posterior of every subject's stage, on points around its mode; see `integrate_around`."""
+    return integrate_around(problem, speeds, shifts, rule)[0]
+
+
+def integrate_around(
+    problem: CorrelatedStageProblem,
+    speeds: Array,
+    shifts: Array,
+    rule: Rule = _PLACING,
+    limits: Array | None = None,
+) -> tuple[Posterior, Array]:
     """Posterior of every subject's stage, on points around its mode and then around itself.
+
+    Also the logarithm of the integral over these points, (n_subjects,), up to a constant of each
+    subject.
 
     Parameters
     ----------
@@ -261,22 +284,31 @@ def integrate(
         The modes.
     rule : Rule
         How many points, and where.
+    limits : (2, n_subjects), optional
+        Lowest and highest shift of each subject.
     """
 
-    def take(some: CorrelatedStageProblem, part: slice) -> Posterior:
+    def take(some: CorrelatedStageProblem, part: slice) -> tuple[Posterior, Array]:
         mean = np.stack([np.log(speeds[part]), shifts[part]], axis=1)
         # Wider than the curvature says, to see what lies beyond a bend of the curves.
         covariance = _WIDER**2 * np.linalg.inv(some.gradient(speeds[part], shifts[part])[1])
         for _ in range(_ROUNDS):
-            log_speeds, all_shifts, _ = _lay(mean, covariance, rule)
+            log_speeds, all_shifts, log_volumes = _lay(mean, covariance, rule)
             heights = some.heights(log_speeds, all_shifts)
-            weights = np.exp(heights - heights.max(axis=0))
-            found = Posterior(log_speeds, all_shifts, weights / weights.sum(axis=0))
+            if limits is not None:
+                low, high = limits[:, part]
+                heights[(all_shifts < low) | (all_shifts > high)] = -np.inf
+            highest = heights.max(axis=0)
+            weights = np.exp(heights - highest)
+            total = weights.sum(axis=0)
+            found = Posterior(log_speeds, all_shifts, weights / total)
             mean, covariance = found.moments()
-        return found
+        return found, highest + np.log(total) + log_volumes
 
     n_points = len(rule[0]) * len(rule[1])
-    return Posterior.joined(over_subjects(take, problem, NUMBERS_AT_ONCE // n_points))
+    parts = over_subjects(take, problem, NUMBERS_AT_ONCE // n_points)
+    posteriors, integrals = zip(*parts, strict=True)
+    return Posterior.joined(list(posteriors)), np.concatenate(integrals)
 
 
 @dataclass(frozen=True)
@@ -293,6 +325,8 @@ class Evaluation:
         By E and B, all entries taken for free.
     by_population : (n_subjects, 4)
         By mean and log-sd of the shift, and mean and log-sd of the log speed, of its own group.
+    by_skew : (n_subjects,) or None
+        By the skew of the shifts of its group; None where they are normal.
     """
 
     log_likelihoods: Array
@@ -301,6 +335,7 @@ class Evaluation:
     by_within: Array
     by_between: Array
     by_population: Array
+    by_skew: Array | None = None
 
 
 def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
@@ -330,7 +365,9 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
     by_stage = np.empty((2, n_points, n_subjects))
     n_numbers = problem.pooled.means.size * n_points
     ends = np.append(timeline.starts, len(timeline.times))
-    shared = len(precisions) == 1
+    shared, outer = len(precisions) == 1, None
+    if problem.multipliers is not None:
+        shared, outer = False, problem.multipliers[:, :, None] * problem.multipliers[:, None, :]
 
     def take(some: slice) -> None:
         """Fill in what belongs to some of the subjects."""
@@ -369,12 +406,15 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
         by_stage[0, :, some] = np.add.reduceat(by_score * moved, starts, axis=0).T
         by_stage[1, :, some] = np.add.reduceat(by_score, starts, axis=0).T
         # By E, and by B, for which B^-1 u = sum_j P (r - u).
-        by_within = np.add.reduceat(weighted @ errors.swapaxes(1, 2), starts, axis=0)
+        # What is said of E_ij is said of E by the visit's multipliers.
+        factors = 1.0 if outer is None else outer[visits]
+        by_within = np.add.reduceat(factors * (weighted @ errors.swapaxes(1, 2)), starts, axis=0)
         if shared:
             counts = timeline.n_visits_of_subject[some, None, None]
             by_within += counts * (own @ unknown @ own - own)
         else:
-            by_within += np.add.reduceat(own @ unknown[of_visit] @ own - own, starts, axis=0)
+            left = own @ unknown[of_visit] @ own - own
+            by_within += np.add.reduceat(factors * left, starts, axis=0)
         found.by_within[some] = 0.5 * by_within
         whole = totals[some]
         pulled = total - whole @ levels
@@ -382,11 +422,13 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
         found.by_between[some] = 0.5 * (by_between + whole @ unknown @ whole - whole)
 
     in_pieces(take, n_subjects, max(1, int(NUMBERS_AT_ONCE * n_subjects / n_numbers)))
-    of_speed, of_shift = (
-        coordinate.by_group(found.posterior.weights, by_place, *of_group)
-        for coordinate, by_place, of_group in zip(
-            (points.log_speeds, points.shifts), by_stage, problem.prior.of_subjects(), strict=True
-        )
-    )
+    weights, (speed_group, shift_group) = found.posterior.weights, problem.prior.of_subjects()
+    pull, by_skew = None, None
+    if problem.prior.population.skews is not None:
+        means, sds = shift_group
+        skewed = problem.prior.skewed_at((shifts - means) / sds, problem.prior.groups)
+        pull, by_skew = skewed.pull, np.sum(weights * skewed.by_skew, axis=0)
+    of_speed = points.log_speeds.by_group(weights, by_stage[0], *speed_group)
+    of_shift = points.shifts.by_group(weights, by_stage[1], *shift_group, pull)
     np.stack([*of_shift, *of_speed], axis=1, out=found.by_population)
-    return found
+    return replace(found, by_skew=by_skew)

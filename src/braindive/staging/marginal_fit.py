@@ -50,6 +50,9 @@ _SEARCHES = 6
 _COVARIANCE_STEPS = 5
 # Gain in log-likelihood from other modes for which climbing goes on. A choice.
 _WORTH_CLIMBING = 0.5
+# Squared length of the gradient by a skew, in standard errors, for which one is tried: where people
+# are few, their gradients make it seem small. A choice.
+_WORTH_TRYING = 1.0
 # Fewer controls, or others, than this have no distribution of their own. A choice.
 _LEAST_GROUP = 8
 
@@ -88,10 +91,45 @@ class MarginalFit:
         everyone = replace(self.climb.problem, pooled=pooled, noise=noise)
         n_subjects, posterior = everyone.timeline.n_subjects, self.climb.evaluation.posterior
         if n_subjects <= _MANY_SUBJECTS:
-            return self._go_on(everyone, posterior, _FINE_STEPS, EXACTLY_THERE)
+            found = self._go_on(everyone, posterior, _FINE_STEPS, EXACTLY_THERE)
+            return found._with_skew(_FINE_STEPS)
         many = evenly(np.arange(n_subjects), _MANY_SUBJECTS)
         nearly = self._go_on(everyone.select(many), posterior.select(many), _FINE_STEPS, ON_THE_WAY)
+        nearly = nearly._with_skew(_FINE_STEPS)
         return nearly._go_on(everyone, posterior, _LAST_STEPS, EXACTLY_THERE)
+
+    def _with_skew(self, steps: int) -> MarginalFit:
+        """Let the shifts of the last group be skewed where the data say so.
+
+        Where they are, normal ones would bend the score until they look it. By the criterion of
+        Schwarz (BIC), after a test by the gradient whether it is worth climbing for.
+        """
+        here, worth = self.climb, 0.5 * np.log(len(self.climb.gradients))
+        problem, prior = here.problem, here.problem.prior
+        if self.packing.is_skewed or not self.packing.has_follow_up:
+            return self
+        skews = np.zeros(prior.population.n_groups)
+        prior = replace(prior, population=replace(prior.population, skews=skews))
+        packing, problem = replace(self.packing, is_skewed=True), replace(problem, prior=prior)
+        posterior = here.evaluation.posterior
+        points = posterior.lay_points(prior, FINE)
+        there = look(problem, packing.pack(problem), points, packing, self.priors)
+        step = np.linalg.solve(there.information(packing), there.gradient)
+        if float(there.gradient @ step) < _WORTH_TRYING:
+            return self
+        skewed = replace(self, climb=there, packing=packing)
+        skewed = skewed._go_on(problem, posterior, steps, EXACTLY_THERE)
+        likelihoods = (x.climb.evaluation.log_likelihoods.sum() for x in (skewed, self))
+        return skewed if np.subtract(*likelihoods) > worth else self
+
+    def with_multipliers(self, multipliers: Array | None) -> MarginalFit:
+        """Climb to the optimum with visits whose noise is larger or smaller than usual."""
+        problem, posterior = self.climb.problem, self.climb.evaluation.posterior
+        problem = replace(problem, multipliers=multipliers)
+        is_many = problem.timeline.n_subjects > _MANY_SUBJECTS
+        return self._go_on(
+            problem, posterior, _LAST_STEPS if is_many else _FINE_STEPS, EXACTLY_THERE
+        )
 
     def on_fine_points(self) -> MarginalFit:
         """Climb to the optimum with fine points, on the same means."""
@@ -171,6 +209,7 @@ def fit_marginal(
     priors: Priors,
     controls: BoolArray | None,
     design: Design | None = None,
+    multipliers: Array | None = None,
 ) -> MarginalFit:
     """Fit the marginal model to pooled means, roughly: `refined` takes it to the optimum.
 
@@ -188,6 +227,8 @@ def fit_marginal(
         Control visits.
     design : Design, optional
         Covariates that move people's shifts and speeds.
+    multipliers : (n_visits, n_clusters), optional
+        By how much a visit's noise is larger than usual.
 
     Returns
     -------
@@ -198,7 +239,18 @@ def fit_marginal(
     few = evenly(np.arange(timeline.n_subjects), _FEW_SUBJECTS)
     ways = find_starts(pooled, timeline, parameters, groups)
     outcomes = [
-        _follow_best(pooled, timeline, parameters, priors, groups, few, starts, speeds_vary, design)
+        _follow_best(
+            pooled,
+            timeline,
+            parameters,
+            priors,
+            groups,
+            few,
+            starts,
+            speeds_vary,
+            design,
+            multipliers,
+        )
         for starts in ways
     ]
     if len(outcomes) > 1:
@@ -226,6 +278,7 @@ def fit_marginal(
         pooled=pooled,
         timeline=timeline,
         prior=replace(best.climb.problem.prior, groups=groups, design=design),
+        multipliers=multipliers,
     )
     best = replace(best, direction_is_clear=clear)
     return best if len(few) == timeline.n_subjects else best.seen_by(everyone)
@@ -250,11 +303,14 @@ def _follow_best(
     starts: list[Start],
     speeds_vary: bool,
     design: Design | None,
+    multipliers: Array | None,
 ) -> MarginalFit:
     """Climb from several starts on some of the subjects, and follow the best of them."""
     found, fewest = [], evenly(few, _FEWEST_SUBJECTS)
     for start in starts:
-        problem = set_out(pooled, timeline, parameters.noise, groups, start, speeds_vary, design)
+        problem = set_out(
+            pooled, timeline, parameters.noise, groups, start, speeds_vary, design, multipliers
+        )
         if priors.trajectory is not None:
             problem = replace(problem, trajectories=within_prior(priors.trajectory, problem))
         scores = timeline.scores(start.speeds, start.shifts)

@@ -17,11 +17,12 @@ from braindive.dive.timeline import Timeline
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance, is_unlike
 from braindive.staging.curve_uncertainty import CurveUncertainty, ScoreUnit
 from braindive.staging.expected_information import known_information
-from braindive.staging.likelihood import Posterior, integrate
+from braindive.staging.likelihood import Posterior
 from braindive.staging.marginal_fit import MarginalFit
-from braindive.staging.pieces import search_stages
 from braindive.staging.population import UNKNOWN, Design, Population, StagePrior
 from braindive.staging.stagers import Stages
+from braindive.staging.two_modes import integrate_modes
+from braindive.staging.visit_noise import ROUNDS, VisitNoise
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,22 @@ class Training:
 
 @dataclass(frozen=True)
 class MarginalStages(Stages):
-    """Expected speeds and shifts of some subjects, in internal units, and what is behind them."""
+    """Expected speeds and shifts of some subjects, in internal units, and what is behind them.
+
+    Parameters
+    ----------
+    problem : CorrelatedStageProblem
+        The subjects.
+    posterior : Posterior
+        Where they may be.
+    likeliest : (n_subjects,), (n_subjects,)
+        Speeds and shifts expected around the higher mode, of those who may be at two places: what
+        is expected of both together may be a place where they are not.
+    """
 
     problem: CorrelatedStageProblem
     posterior: Posterior
+    likeliest: tuple[Array, Array]
 
     def for_prediction(self) -> Stages:
         """Stages to go on from into the future: usual ones for who is like nobody in training.
@@ -80,12 +93,11 @@ class MarginalStages(Stages):
         Residuals so large say that the curves do not describe the person. The stage that fits best
         may then have any speed, and foretells falls that never come.
         """
-        unlike = is_unlike(self.problem, self.speeds, self.shifts)
-        speeds, shifts = self.problem.start()
+        unlike = is_unlike(self.problem, *self.likeliest)
+        usual = self.problem.start()
         return Stages(
             self.timeline,
-            np.where(unlike, speeds, self.speeds),
-            np.where(unlike, shifts, self.shifts),
+            *(np.where(unlike, x, own) for x, own in zip(usual, self.likeliest, strict=True)),
         )
 
 
@@ -109,6 +121,8 @@ class MarginalStager:
         The user's score is (internal score - centre) / spread.
     known_shifts, known_scores : arrays
         Of the training subjects and visits.
+    visit_noise : VisitNoise or None
+        How noise differs between visits; None where it does not.
     """
 
     trajectories: Curves
@@ -120,9 +134,12 @@ class MarginalStager:
     spread: float
     known_shifts: Array
     known_scores: Array
+    visit_noise: VisitNoise | None = None
 
     @classmethod
-    def of(cls, fit: MarginalFit, unit: ScoreUnit) -> MarginalStager:
+    def of(
+        cls, fit: MarginalFit, unit: ScoreUnit, visit_noise: VisitNoise | None = None
+    ) -> MarginalStager:
         """Keep what a fit has found.
 
         Parameters
@@ -131,6 +148,8 @@ class MarginalStager:
             At the optimum.
         unit : ScoreUnit
             Origin and unit of the user's score.
+        visit_noise : VisitNoise, optional
+            That of the fit.
         """
         found = fit.climb.problem
         speeds, shifts = fit.climb.evaluation.posterior.mean()
@@ -147,6 +166,7 @@ class MarginalStager:
             unit.spread,
             shifts,
             found.timeline.scores(speeds, shifts),
+            visit_noise,
         )
 
     def in_order(self, order: IntArray) -> MarginalStager:
@@ -195,7 +215,13 @@ class MarginalStager:
             StagePrior(self.population, groups, self._seen(design, timeline)),
             self.covariance,
         )
-        return place_subjects(problem, self.known_shifts)
+        placed = place_subjects(problem, self.known_shifts)
+        if self.visit_noise is None:
+            return placed
+        for _ in range(ROUNDS):
+            multipliers = self.visit_noise.multipliers(placed.problem, placed.posterior)
+            placed = place_subjects(replace(problem, multipliers=multipliers), self.known_shifts)
+        return placed
 
     def _seen(self, design: Design | None, timeline: Timeline) -> Design | None:
         """Covariates of people who were seen at some times."""
@@ -236,7 +262,7 @@ class MarginalStager:
         scores = placed.timeline.scores(placed.speeds, placed.shifts)[placed.timeline.starts]
         beyond = (scores < self.known_scores.min()) | (scores > self.known_scores.max())
         vague = errors[:, 2] > np.std(self.known_scores)
-        return np.asarray(beyond | vague | is_unlike(placed.problem, placed.speeds, placed.shifts))
+        return np.asarray(beyond | vague | is_unlike(placed.problem, *placed.likeliest))
 
 
 def place_subjects(problem: CorrelatedStageProblem, known_shifts: Array) -> MarginalStages:
@@ -249,5 +275,5 @@ def place_subjects(problem: CorrelatedStageProblem, known_shifts: Array) -> Marg
     known_shifts : (n,)
         Shifts of the training subjects, over whose range modes are looked for.
     """
-    posterior = integrate(problem, *search_stages(problem, known_shifts))
-    return MarginalStages(problem.timeline, *posterior.mean(), problem, posterior)
+    posterior, likeliest = integrate_modes(problem, known_shifts)
+    return MarginalStages(problem.timeline, *posterior.mean(), problem, posterior, likeliest)

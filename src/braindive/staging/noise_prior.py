@@ -87,6 +87,11 @@ class NoisePrior:
         low, high = float(standard.min()), float(standard.max())
         return cls(trend, centre, spread, low, high, float(np.exp(found[3])))
 
+    def log_likelihood(self, variances: Array, freedom: Array, levels: Array) -> Array:
+        """Log-density of the logarithm of each of people's own variances, as in `learn`."""
+        ratios = np.log(np.maximum(variances, 1e-300) / self.at(levels))
+        return _log_density(ratios, freedom, self.freedom)
+
     def at(self, levels: Array) -> Array:
         """Variance that is usual at levels."""
         standard = np.clip((levels - self.centre) / self.spread, self.low, self.high)

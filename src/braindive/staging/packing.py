@@ -17,6 +17,9 @@ from braindive.staging.population import Effects, Population
 # Clusters up to which E and B are climbed with the rest: their numbers grow with the square of
 # that of the clusters. With more, as in atlases, they are updated by the EM. A choice.
 _MOST_CLUSTERS = 30
+# Subjects whose visits are worth the same but for such a share are counted as the same, where the
+# information of E and B is added up, from which a climb begins. A choice.
+_SAME = 0.05
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ class Packing:
         Effects of covariates on the shift, and on the log speed.
     curves_vary : bool
         Whether curves are packed; else they stay as they are.
+    is_skewed : bool
+        Whether the shifts of the last group are skewed; else they are normal.
     """
 
     curve: type[Curves]
@@ -58,6 +63,7 @@ class Packing:
     between: Roots | None
     n_effects: tuple[int, int] = (0, 0)
     curves_vary: bool = True
+    is_skewed: bool = False
 
     @classmethod
     def of(
@@ -78,6 +84,7 @@ class Packing:
             Roots.of(problem.covariance.within) if climbed else None,
             Roots.of(problem.covariance.between) if climbed and follow_up else None,
             (0, 0) if effects is None else (len(effects.shift), len(effects.log_speed)),
+            is_skewed=problem.prior.population.skews is not None,
         )
 
     @property
@@ -87,7 +94,7 @@ class Packing:
 
     @cached_property
     def sizes(self) -> list[int]:
-        """Lengths of the parts: curves, E, B, the population's four, and effects on both means."""
+        """Lengths of the parts: curves, E, B, the population's five, and effects on both means."""
         others = self.n_groups - 1
         return [
             self.n_curves if self.curves_vary else 0,
@@ -97,6 +104,7 @@ class Packing:
             self.n_groups if self.has_follow_up else others,
             others if self.speeds_vary else 0,
             self.n_groups if self.speeds_vary else 0,
+            1 if self.is_skewed else 0,
             *self.n_effects,
         ]
 
@@ -132,6 +140,8 @@ class Packing:
         parts.append(np.log(people.shift_sds)[: self.n_groups - (not self.has_follow_up)])
         if self.speeds_vary:
             parts += [people.log_speed_means[:-1], np.log(people.log_speed_sds)]
+        if people.skews is not None:
+            parts.append(people.skews[-1:])
         if people.effects is not None:
             parts += [people.effects.shift, people.effects.log_speed]
         return np.concatenate(parts)
@@ -144,9 +154,8 @@ class Packing:
 
     def unpack(self, vector: Array, problem: CorrelatedStageProblem) -> CorrelatedStageProblem:
         """Return the problem with the parameters of a vector."""
-        curves, within, between, means, spreads, log_speeds, speed_spreads, *effects = self.parts(
-            vector
-        )
+        parts = self.parts(vector)
+        curves, within, between, means, spreads, log_speeds, speed_spreads, skew = parts[:8]
         old, people = problem.covariance, problem.prior.population
         e = old.within if self.within is None else self.within.unpack(within)
         b = old.between if self.between is None else self.between.unpack(between)
@@ -161,7 +170,8 @@ class Packing:
             speed_means,
             speed_sds,
             people.shares,
-            None if people.effects is None else Effects(*effects),
+            None if people.effects is None else Effects(*parts[8:]),
+            np.append(np.zeros(self.n_groups - 1), skew) if self.is_skewed else None,
         )
         return replace(
             problem,
@@ -189,7 +199,8 @@ class Packing:
         """Information of the numbers of E and B, were the stages known.
 
         The J visits of a subject tell E by J - 1 contrasts, and E / J + B by their mean; of a
-        covariance C, a normal vector has the information tr(C^-1 dC C^-1 dC) / 2.
+        covariance C, a normal vector has the information tr(C^-1 dC C^-1 dC) / 2. Where visits
+        have multipliers d, J is the sum of 1 / d^2 for their mean; it is that of all clusters.
         """
         numbers = self.parts(vector)[1:3]
         covariance, n_within = problem.covariance, self.sizes[1]
@@ -200,11 +211,11 @@ class Packing:
         by_both = by_within
         if self.between is not None:
             by_both = np.concatenate([by_within, self.between.derivatives(numbers[1])])
-        visits = np.bincount(problem.timeline.n_visits_of_subject)
-        for count in np.flatnonzero(visits):
+        counts, people = np.unique(_visits_worth(problem), return_counts=True)
+        for count, n_people in zip(counts, people, strict=True):
             share = np.append(np.full(n_within, 1 / count), np.ones(len(found) - n_within))
             mean = covariance.between + covariance.within / count
-            found += visits[count] * _normal_information(mean, share[:, None, None] * by_both)
+            found += n_people * _normal_information(mean, share[:, None, None] * by_both)
         contrasts = len(problem.timeline.times) - problem.timeline.n_subjects
         of_contrasts = _normal_information(covariance.within, by_within)
         found[:n_within, :n_within] += contrasts * of_contrasts
@@ -251,12 +262,23 @@ class Packing:
         parts = [by_mean[:, :-1], by_spread if self.has_follow_up else by_spread[:, :-1]]
         if self.speeds_vary:
             parts += [by_speed[:, :-1], by_speed_spread]
+        if at.by_skew is not None:
+            parts.append(member[:, -1:] * at.by_skew[:, None])
         if prior.design is not None:
             parts += [
                 prior.design.shift * of_mean[:, None],
                 prior.design.log_speed * of_speed[:, None],
             ]
         return parts
+
+
+def _visits_worth(problem: CorrelatedStageProblem) -> Array:
+    """As how many visits with usual noise each subject's count."""
+    timeline = problem.timeline
+    if problem.multipliers is None:
+        return timeline.n_visits_of_subject
+    worth = timeline.by_subject(np.mean(1 / problem.multipliers**2, axis=1))
+    return np.exp(np.round(np.log(worth) / _SAME) * _SAME)
 
 
 def _normal_information(covariance: Array, derivatives: Array) -> Array:

@@ -2,7 +2,8 @@
 
 Controls, where they are known, and everybody else have distributions of their own: controls sit
 before the disease and hardly move. Log speeds are normal, so that speeds are positive and people
-who hardly move have room near 0. Covariates move the means of both.
+who hardly move have room near 0. Shifts are normal too, or skewed where the data say so: a study
+may have found many people early and few late. Covariates move the means of both.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from scipy.special import logsumexp
 
 from braindive.arrays import Array, IntArray
 from braindive.dive.timeline import Timeline
+from braindive.staging.skewed import Skewed
 
 # Group of a subject of whom it is not known whether it is a control.
 UNKNOWN = -1
@@ -78,7 +80,7 @@ class Design:
 
 @dataclass(frozen=True)
 class Population:
-    """Normal distributions of shift and log speed in each group.
+    """Distributions of shift and log speed in each group.
 
     Parameters
     ----------
@@ -89,6 +91,9 @@ class Population:
     effects : Effects or None
         Of covariates on the means; the means above are then those of usual covariates, and that of
         the shift is the one at the first visit.
+    skews : (n_groups,) or None
+        Of the shifts (`skewed`), whose means and spreads are then no more than their origin and
+        unit; None where they are normal.
     """
 
     shift_means: Array
@@ -97,6 +102,7 @@ class Population:
     log_speed_sds: Array
     shares: Array
     effects: Effects | None = None
+    skews: Array | None = None
 
     @property
     def n_groups(self) -> int:
@@ -193,7 +199,18 @@ class StagePrior:
         log_speed_means, shift_means = self.of_groups()
         away = np.stack([log_speeds - log_speed_means, shifts - shift_means], axis=2)
         gradient = np.einsum("gi,gia,ga->ia", membership, away, precision)
-        return gradient, membership.T @ precision
+        curvature = membership.T @ precision
+        if people.skews is not None:
+            sds = people.shift_sds[:, None]
+            skewed = Skewed.at(away[:, :, 1] / sds, people.skews[:, None])
+            gradient[:, 1] = np.sum(membership * skewed.pull / sds, axis=0)
+            curvature[:, 1] = np.sum(membership * skewed.curvature / sds**2, axis=0)
+        return gradient, curvature
+
+    def skewed_at(self, along: Array, groups: IntArray) -> Skewed:
+        """Log-density of shifts in standard deviations, and its derivatives, in their groups."""
+        assert self.population.skews is not None
+        return Skewed.at(along, self.population.skews[groups])
 
     def membership(self, log_speeds: Array, shifts: Array) -> Array:
         """Probability of each group given log speed and shift, (n_groups, n_subjects)."""
@@ -218,8 +235,11 @@ class StagePrior:
         log_speed_means, shift_means = self.means(groups)
         along_speed = (log_speeds - log_speed_means) / speed_sds
         along_shift = (shifts - shift_means) / shift_sds
-        height = -0.5 * (along_speed**2 + along_shift**2) - np.log(speed_sds * shift_sds)
-        return np.asarray(height - np.log(2 * np.pi))
+        if people.skews is None:
+            height = -0.5 * (along_speed**2 + along_shift**2)
+        else:
+            height = self.skewed_at(along_shift, groups).log_density - 0.5 * along_speed**2
+        return np.asarray(height - np.log(speed_sds * shift_sds) - np.log(2 * np.pi))
 
     def start(self) -> tuple[Array, Array]:
         """Usual speed and shift of each subject's group, from which a search may begin."""

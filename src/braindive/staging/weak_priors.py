@@ -18,6 +18,9 @@ from braindive.staging.packing import Packing
 _LOG_SPEED_SD = Normal(float(np.log(0.4)), 0.6)
 _CONTROLS_LOG_SPEED = Normal(-0.5, 1.0)
 _LOG_SHIFT_SD = Normal(0.0, 1.5)
+# Skew of the shifts, where they are not normal. A choice: with 0.5, people reach almost three times
+# as far to one side as to the other.
+_SKEW = Normal(0.0, 0.5)
 # Mean shift of controls in spreads of the shifts: on a flat early plateau nothing else says how
 # long before the disease they are. A choice.
 _CONTROLS_SHIFT = 2.0
@@ -105,7 +108,7 @@ class WeakPriors:
         """Log-density up to a constant, its gradient, and the diagonal of its curvature."""
         gradient, curvature = np.zeros_like(vector), np.zeros_like(vector)
         by, bend = packing.parts(gradient), packing.parts(curvature)
-        numbers, within, between, shifts, spreads, log_speeds, speed_spreads, *effects = (
+        numbers, within, between, shifts, spreads, log_speeds, speed_spreads, skew, *effects = (
             packing.parts(vector)
         )
         value = 0.0
@@ -114,8 +117,9 @@ class WeakPriors:
             (4, spreads - np.log(self.spread), _LOG_SHIFT_SD),
             (5, log_speeds, _CONTROLS_LOG_SPEED),
             (6, speed_spreads, _LOG_SPEED_SD),
-            (7, effects[0], Normal(0.0, _SHIFT_EFFECT * self.spread)),
-            (8, effects[1], _SPEED_EFFECT),
+            (7, skew, _SKEW),
+            (8, effects[0], Normal(0.0, _SHIFT_EFFECT * self.spread)),
+            (9, effects[1], _SPEED_EFFECT),
         ]
         if self.raw is None and packing.curves_vary:
             normals.append(
