@@ -36,6 +36,7 @@ from braindive.staging.optimum import (
 from braindive.staging.packing import Packing
 from braindive.staging.pieces import search_stages
 from braindive.staging.population import Design
+from braindive.staging.site_means import SiteMeans
 from braindive.staging.weak_priors import WeakPriors
 
 # Subjects on whom starts are compared, with whom the best of them goes on, and those of the fine
@@ -73,7 +74,9 @@ class MarginalFit:
     priors: WeakPriors
     direction_is_clear: bool = True
 
-    def refined(self, pooled: PooledMeans, noise: Array) -> MarginalFit:
+    def refined(
+        self, pooled: PooledMeans, noise: Array, sites: SiteMeans | None = None
+    ) -> MarginalFit:
         """Climb to the optimum with fine points, on means of slightly different clusters.
 
         With many of the subjects first, and then with all.
@@ -84,7 +87,11 @@ class MarginalFit:
             Cluster means of every visit.
         noise : (n_clusters,)
             Of a vertex.
+        sites : SiteMeans, optional
+            Where the offsets of sites begin, and what is known of them by now.
         """
+        if sites is not None:
+            return self._with_sites(sites).refined(pooled, noise)
         everyone = replace(self.climb.problem, pooled=pooled, noise=noise)
         n_subjects, posterior = everyone.timeline.n_subjects, self.climb.evaluation.posterior
         if n_subjects <= _MANY_SUBJECTS:
@@ -92,6 +99,18 @@ class MarginalFit:
         many = evenly(np.arange(n_subjects), _MANY_SUBJECTS)
         nearly = self._go_on(everyone.select(many), posterior.select(many), _FINE_STEPS, ON_THE_WAY)
         return nearly._go_on(everyone, posterior, _LAST_STEPS, EXACTLY_THERE)
+
+    def _with_sites(self, sites: SiteMeans) -> MarginalFit:
+        """Return the same with other offsets of sites and another prior of them."""
+        assert self.packing.sites is not None
+        vector = self.climb.vector.copy()
+        self.packing.parts(vector)[7][:] = (self.packing.sites.T @ sites.offsets).ravel()
+        here = replace(self.climb.problem, sites=sites)
+        return replace(
+            self,
+            climb=replace(self.climb, vector=vector, problem=here),
+            priors=self.priors.with_sites(self.packing, sites),
+        )
 
     def on_fine_points(self) -> MarginalFit:
         """Climb to the optimum with fine points, on the same means."""
@@ -171,6 +190,7 @@ def fit_marginal(
     priors: Priors,
     controls: BoolArray | None,
     design: Design | None = None,
+    sites: SiteMeans | None = None,
 ) -> MarginalFit:
     """Fit the marginal model to pooled means, roughly: `refined` takes it to the optimum.
 
@@ -188,6 +208,8 @@ def fit_marginal(
         Control visits.
     design : Design, optional
         Covariates that move people's shifts and speeds.
+    sites : SiteMeans, optional
+        Sites of the visits, and where their offsets begin.
 
     Returns
     -------
@@ -198,7 +220,9 @@ def fit_marginal(
     few = evenly(np.arange(timeline.n_subjects), _FEW_SUBJECTS)
     ways = find_starts(pooled, timeline, parameters, groups)
     outcomes = [
-        _follow_best(pooled, timeline, parameters, priors, groups, few, starts, speeds_vary, design)
+        _follow_best(
+            pooled, timeline, parameters, priors, groups, few, starts, speeds_vary, design, sites
+        )
         for starts in ways
     ]
     if len(outcomes) > 1:
@@ -226,6 +250,7 @@ def fit_marginal(
         pooled=pooled,
         timeline=timeline,
         prior=replace(best.climb.problem.prior, groups=groups, design=design),
+        sites=sites,
     )
     best = replace(best, direction_is_clear=clear)
     return best if len(few) == timeline.n_subjects else best.seen_by(everyone)
@@ -250,11 +275,13 @@ def _follow_best(
     starts: list[Start],
     speeds_vary: bool,
     design: Design | None,
+    sites: SiteMeans | None,
 ) -> MarginalFit:
     """Climb from several starts on some of the subjects, and follow the best of them."""
     found, fewest = [], evenly(few, _FEWEST_SUBJECTS)
     for start in starts:
         problem = set_out(pooled, timeline, parameters.noise, groups, start, speeds_vary, design)
+        problem = replace(problem, sites=sites)
         if priors.trajectory is not None:
             problem = replace(problem, trajectories=within_prior(priors.trajectory, problem))
         scores = timeline.scores(start.speeds, start.shifts)

@@ -21,6 +21,7 @@ from braindive.staging.likelihood import Posterior, integrate
 from braindive.staging.marginal_fit import MarginalFit
 from braindive.staging.pieces import search_stages
 from braindive.staging.population import UNKNOWN, Design, Population, StagePrior
+from braindive.staging.site_means import SiteMeans
 from braindive.staging.stagers import Stages
 
 
@@ -43,6 +44,8 @@ class Training:
         Group of each subject in the population.
     design : Design or None
         What covariates say of each subject.
+    sites : (n_visits,) int or None
+        Site of each visit.
     """
 
     timeline: Timeline
@@ -52,6 +55,7 @@ class Training:
     bounds: Bounds
     groups: IntArray | None = None
     design: Design | None = None
+    sites: IntArray | None = None
 
     def select(self, subjects: IntArray) -> Training:
         """Return what is known of some subjects, ascending."""
@@ -64,6 +68,7 @@ class Training:
             reference=self.reference[visits],
             groups=None if self.groups is None else self.groups[subjects],
             design=None if self.design is None else self.design.select(subjects),
+            sites=None if self.sites is None else self.sites[visits],
         )
 
 
@@ -109,6 +114,8 @@ class MarginalStager:
         The user's score is (internal score - centre) / spread.
     known_shifts, known_scores : arrays
         Of the training subjects and visits.
+    site_scales : (n_sites, n_clusters) or None
+        Noise of the clusters' means at each site, relative to that of all; None without sites.
     """
 
     trajectories: Curves
@@ -120,9 +127,12 @@ class MarginalStager:
     spread: float
     known_shifts: Array
     known_scores: Array
+    site_scales: Array | None = None
 
     @classmethod
-    def of(cls, fit: MarginalFit, unit: ScoreUnit) -> MarginalStager:
+    def of(
+        cls, fit: MarginalFit, unit: ScoreUnit, site_scales: Array | None = None
+    ) -> MarginalStager:
         """Keep what a fit has found.
 
         Parameters
@@ -131,6 +141,8 @@ class MarginalStager:
             At the optimum.
         unit : ScoreUnit
             Origin and unit of the user's score.
+        site_scales : (n_sites, n_clusters), optional
+            Noise of each site.
         """
         found = fit.climb.problem
         speeds, shifts = fit.climb.evaluation.posterior.mean()
@@ -147,6 +159,7 @@ class MarginalStager:
             unit.spread,
             shifts,
             found.timeline.scores(speeds, shifts),
+            site_scales,
         )
 
     def in_order(self, order: IntArray) -> MarginalStager:
@@ -154,12 +167,18 @@ class MarginalStager:
         width = self.trajectories.n_parameters()
         moved = (order[:, None] * width + np.arange(width)).ravel()
         rest = np.arange(len(moved), len(self.curve_uncertainty.centre))
+        if self.site_scales is not None:
+            place = self.offsets_at
+            rest[place.start - len(moved) : place.stop - len(moved)] = (
+                np.arange(place.start, place.stop).reshape(self.site_scales.shape)[:, order].ravel()
+            )
         index, known = np.concatenate([moved, rest]), self.curve_uncertainty
         covariance = self.covariance
         return replace(
             self,
             trajectories=self.trajectories[order],
             noise=self.noise[order],
+            site_scales=None if self.site_scales is None else self.site_scales[:, order],
             covariance=Covariance(
                 covariance.within[np.ix_(order, order)],
                 covariance.between[np.ix_(order, order)],
@@ -173,6 +192,12 @@ class MarginalStager:
             ),
         )
 
+    @property
+    def offsets_at(self) -> slice:
+        """Which of the parameters are offsets of sites."""
+        first = self.trajectories.to_array().size + 4 * self.population.n_groups
+        return slice(first, first + (0 if self.site_scales is None else self.site_scales.size))
+
     def place(
         self,
         timeline: Timeline,
@@ -180,10 +205,13 @@ class MarginalStager:
         weights: Array,
         groups: IntArray | None = None,
         design: Design | None = None,
+        sites: IntArray | None = None,
     ) -> MarginalStages:
         """Place the subjects whose measurements were pooled.
 
         Where their groups are not given, they may be of any; without covariates they are usual.
+        What sites add has been taken off the measurements; without sites, all of it is taken for
+        known.
         """
         if groups is None:
             groups = np.full(timeline.n_subjects, UNKNOWN if self.population.n_groups > 1 else 0)
@@ -194,6 +222,7 @@ class MarginalStager:
             self.noise,
             StagePrior(self.population, groups, self._seen(design, timeline)),
             self.covariance,
+            self._seen_at(sites, len(timeline.times)),
         )
         return place_subjects(problem, self.known_shifts)
 
@@ -207,6 +236,13 @@ class MarginalStager:
             of_speed = np.zeros((n_subjects, len(effects.log_speed)))
             design = Design(of_shift, of_speed, np.zeros(n_subjects))
         return design.at(timeline)
+
+    def _seen_at(self, sites: IntArray | None, n_visits: int) -> SiteMeans | None:
+        """Sites of visits."""
+        if self.site_scales is None:
+            return None
+        sites = np.full(n_visits, -1) if sites is None else sites
+        return SiteMeans.none(sites, *self.site_scales.shape)
 
     def errors(self, placed: MarginalStages) -> Array:
         """Standard errors of speed, shift at time 0 and first score, (n_subjects, 3).

@@ -8,6 +8,7 @@ import numpy as np
 
 from braindive.arrays import Array, BoolArray, IntArray
 from braindive.dive.curves import Bounds, Curves
+from braindive.dive.site_offsets import site_basis
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
 from braindive.staging.likelihood import Evaluation
 from braindive.staging.matrices import Roots
@@ -45,6 +46,8 @@ class Packing:
         Effects of covariates on the shift, and on the log speed.
     curves_vary : bool
         Whether curves are packed; else they stay as they are.
+    sites : (n_sites, n) or None
+        Basis of the offsets of the sites: by default such that they average 0 over all visits.
     """
 
     curve: type[Curves]
@@ -57,6 +60,7 @@ class Packing:
     between: Roots | None
     n_effects: tuple[int, int] = (0, 0)
     curves_vary: bool = True
+    sites: Array | None = None
 
     @classmethod
     def of(
@@ -77,6 +81,9 @@ class Packing:
             Roots.of(problem.covariance.within) if climbed else None,
             Roots.of(problem.covariance.between) if climbed and follow_up else None,
             (0, 0) if effects is None else (len(effects.shift), len(effects.log_speed)),
+            sites=None
+            if problem.sites is None
+            else site_basis(problem.sites.sites, len(problem.sites.offsets)),
         )
 
     @property
@@ -86,7 +93,7 @@ class Packing:
 
     @property
     def sizes(self) -> list[int]:
-        """Lengths of the parts: curves, E, B, the population's four, and effects on both means."""
+        """Lengths of the parts: curves, E, B, the population's four, sites, effects on both means."""
         others = self.n_groups - 1
         return [
             self.n_curves if self.curves_vary else 0,
@@ -96,6 +103,7 @@ class Packing:
             self.n_groups if self.has_follow_up else others,
             others if self.speeds_vary else 0,
             self.n_groups if self.speeds_vary else 0,
+            0 if self.sites is None else self.sites.shape[1] * self.n_clusters,
             *self.n_effects,
         ]
 
@@ -127,6 +135,8 @@ class Packing:
         parts.append(np.log(people.shift_sds)[: self.n_groups - (not self.has_follow_up)])
         if self.speeds_vary:
             parts += [people.log_speed_means[:-1], np.log(people.log_speed_sds)]
+        if self.sites is not None and problem.sites is not None:
+            parts.append((self.sites.T @ problem.sites.offsets).ravel())
         if people.effects is not None:
             parts += [people.effects.shift, people.effects.log_speed]
         return np.concatenate(parts)
@@ -139,9 +149,17 @@ class Packing:
 
     def unpack(self, vector: Array, problem: CorrelatedStageProblem) -> CorrelatedStageProblem:
         """Return the problem with the parameters of a vector."""
-        curves, within, between, means, spreads, log_speeds, speed_spreads, *effects = self.parts(
-            vector
-        )
+        (
+            curves,
+            within,
+            between,
+            means,
+            spreads,
+            log_speeds,
+            speed_spreads,
+            offsets,
+            *effects,
+        ) = self.parts(vector)
         old, people = problem.covariance, problem.prior.population
         e = old.within if self.within is None else self.within.unpack(within)
         b = old.between if self.between is None else self.between.unpack(between)
@@ -158,8 +176,12 @@ class Packing:
             people.shares,
             None if people.effects is None else Effects(*effects),
         )
+        sites = problem.sites
+        if self.sites is not None and sites is not None:
+            sites = replace(sites, offsets=self.sites @ offsets.reshape(-1, self.n_clusters))
         return replace(
             problem,
+            sites=sites,
             trajectories=self.unpack_curves(curves) if self.curves_vary else problem.trajectories,
             covariance=Covariance(e, b, old.weights),
             prior=replace(problem.prior, population=population),
@@ -177,7 +199,12 @@ class Packing:
             parts.append(self.within.gradients(at.by_within, within))
         if self.between is not None:
             parts.append(self.between.gradients(at.by_between, between))
-        parts += self._population_gradients(problem, at)
+        *population, effects = self._population_gradients(problem, at)
+        parts += population
+        if self.sites is not None and problem.sites is not None:
+            by_sites = problem.sites.by_subject(at.by_means, problem.timeline)
+            parts.append(np.einsum("igk,gf->ifk", by_sites, self.sites).reshape(n_subjects, -1))
+        parts.append(effects)
         return np.concatenate(parts, axis=1)
 
     def covariance_information(self, vector: Array, problem: CorrelatedStageProblem) -> Array:
@@ -209,12 +236,17 @@ class Packing:
         """Derivatives of what stages depend on by the vector, (n_parameters, n_numbers).
 
         Parameters are those of the curves, then every group's mean of the shift, its log-sd, the
-        mean of the log speed and its log-sd, and then the effects of covariates on both means.
+        mean of the log speed and its log-sd, then the offsets of every site, and then the effects
+        of covariates on both means.
         """
         people, n_groups = problem.prior.population, self.n_groups
         ends = np.concatenate([[0], np.cumsum(self.sizes)])
-        n_effects = sum(self.n_effects)
-        found = np.zeros((self.n_curves + 4 * n_groups + n_effects, ends[-1]))
+        n_effects, n_population = sum(self.n_effects), self.n_curves + 4 * n_groups
+        n_offsets = 0 if self.sites is None else len(self.sites) * self.n_clusters
+        found = np.zeros((n_population + n_offsets + n_effects, ends[-1]))
+        if self.sites is not None:
+            by_offsets = np.kron(self.sites, np.eye(self.n_clusters))
+            found[n_population : n_population + n_offsets, ends[7] : ends[8]] = by_offsets
         if self.curves_vary:
             lever = np.where(self.logarithmic, problem.trajectories.to_array(), 1.0)
             found[: self.n_curves, : self.n_curves] = np.diag(lever.ravel())
@@ -229,7 +261,10 @@ class Packing:
         return found
 
     def _population_gradients(self, problem: CorrelatedStageProblem, at: Evaluation) -> list[Array]:
-        """Each subject's gradient by its own group's parameters, 0 by the others', and effects."""
+        """Each subject's gradient by its own group's parameters, 0 by the others', and effects.
+
+        The effects are the last part, and may be none.
+        """
         prior, people, groups = problem.prior, problem.prior.population, problem.prior.groups
         member = (groups[:, None] == np.arange(self.n_groups)).astype(float)
         of_mean, of_spread, of_speed, of_speed_spread = at.by_population.T
@@ -246,12 +281,13 @@ class Packing:
         parts = [by_mean[:, :-1], by_spread if self.has_follow_up else by_spread[:, :-1]]
         if self.speeds_vary:
             parts += [by_speed[:, :-1], by_speed_spread]
+        by_effects = [np.zeros((len(groups), 0))]
         if prior.design is not None:
-            parts += [
+            by_effects += [
                 prior.design.shift * of_mean[:, None],
                 prior.design.log_speed * of_speed[:, None],
             ]
-        return parts
+        return [*parts, np.concatenate(by_effects, axis=1)]
 
 
 def _normal_information(covariance: Array, derivatives: Array) -> Array:

@@ -57,9 +57,9 @@ class SiteResiduals:
     def __call__(
         self, block: Block, residuals: Array, means: Array, loadings: Array, *own: Any
     ) -> Found:
-        """Return coefficients, squares and their freedoms at each site, and squares of people.
+        """Return coefficients, squares, freedoms and visits of each site, and squares of people.
 
-        (n_coefficients, n), twice (n_sites, n), and twice (n,): the mean over people of their
+        (n_coefficients, n), three times (n_sites, n), and twice (n,): the mean over people of their
         squared mean residuals, and of the inverse number of their visits.
         """
         dtype = residuals.dtype
@@ -81,15 +81,14 @@ class SiteResiduals:
         within = np.add.reduceat(sorted_, starts, axis=0) - sums**2 / np.maximum(seen, 1)
         member = (of_cell == np.arange(self.n_sites)[:, None]).astype(float)
         freedom = member @ np.maximum(seen - 1.0, 0.0)
-        freedom = np.broadcast_to(freedom, (self.n_sites, block.n_vertices))
-        squares = member @ np.maximum(within, 0.0)
-        shape = (block.n_vertices,)
+        shape = (self.n_sites, block.n_vertices)
         return (
             found.astype(float),
-            squares,
-            freedom,
+            member @ np.maximum(within, 0.0),
+            np.broadcast_to(freedom, shape),
+            np.broadcast_to(member @ seen, shape),
             levels,
-            np.broadcast_to(inverse, shape),
+            np.broadcast_to(inverse, shape[1:]),
         ), ()
 
     def _counts(
