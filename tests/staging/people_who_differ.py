@@ -18,7 +18,13 @@ SUBJECTS = np.array([0, 0, 0, 1, 2, 2])
 YEARS = np.array([60.0, 61.0, 63.0, 70.0, 50.0, 52.0])
 
 
-def make_problem(rng, *, gaps=False, between=0.02, weights=40.0, groups=(0, 1, 1)):
+# Of the visits' noise in a problem whose visits are not equally good.
+MULTIPLIERS = np.array([[1.0, 1.3], [0.6, 1.1], [2.5, 1.0], [0.8, 0.8], [1.0, 1.7], [1.4, 0.7]])
+
+
+def make_problem(
+    rng, *, gaps=False, between=0.02, weights=40.0, groups=(0, 1, 1), multipliers=None
+):
     """Three subjects with three, one and two visits, two clusters and two groups."""
     timeline = Timeline.from_times(SUBJECTS, YEARS)
     curves = Trajectories(
@@ -48,7 +54,18 @@ def make_problem(rng, *, gaps=False, between=0.02, weights=40.0, groups=(0, 1, 1
         np.array([0.5, 0.6]),
         StagePrior(population, np.array(groups)),
         covariance,
+        multipliers,
     )
+
+
+def noise_of_visit(problem, row):
+    """Covariance of the noise of one visit of `make_problem`, written out."""
+    weights = np.maximum(problem.pooled.weights[row], 1e-6)
+    fewer = problem.noise**2 * (1 / weights - 1 / problem.covariance.weights)
+    found = problem.covariance.within + np.diag(fewer)
+    if problem.multipliers is None:
+        return found
+    return np.diag(problem.multipliers[row]) @ found @ np.diag(problem.multipliers[row])
 
 
 @dataclass(frozen=True)

@@ -2,32 +2,33 @@
 
 import numpy as np
 import pytest
-from people_who_differ import SUBJECTS, make_problem
+from people_who_differ import MULTIPLIERS, SUBJECTS, make_problem, noise_of_visit
 from scipy.stats import multivariate_normal
 
 
+@pytest.mark.parametrize("multipliers", [None, MULTIPLIERS])
 @pytest.mark.parametrize("gaps", [False, True])
-def test_misfit_is_that_of_a_normal_with_a_persons_own_level(rng, gaps):
-    problem = make_problem(rng, gaps=gaps)
+def test_misfit_is_that_of_a_normal_with_a_persons_own_level(rng, gaps, multipliers):
+    problem = make_problem(rng, gaps=gaps, multipliers=multipliers)
     speeds, shifts = np.array([0.8, 1.0, 1.4]), np.array([-0.3, 0.5, 1.0])
-    residuals, weights = problem.residuals(speeds, shifts), problem.pooled.weights
+    residuals = problem.residuals(speeds, shifts)
     covariance, misfits = problem.covariance, problem.misfit(speeds, shifts)
     for i, misfit in enumerate(misfits):
         rows = np.flatnonzero(i == SUBJECTS)
         dense = np.kron(np.ones((len(rows), len(rows))), covariance.between)
         for j, row in enumerate(rows):
-            fewer = problem.noise**2 * (1 / np.maximum(weights[row], 1e-6) - 1 / 40.0)
-            dense[2 * j : 2 * j + 2, 2 * j : 2 * j + 2] += covariance.within + np.diag(fewer)
+            dense[2 * j : 2 * j + 2, 2 * j : 2 * j + 2] += noise_of_visit(problem, row)
         own = residuals[rows].ravel()
         density = multivariate_normal(np.zeros(len(own)), dense, allow_singular=False)
         expected = density.logpdf(own)
         np.testing.assert_allclose(problem.log_constants[i] - 0.5 * misfit, expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("multipliers", [None, MULTIPLIERS])
 @pytest.mark.parametrize("gaps", [False, True])
 @pytest.mark.parametrize("groups", [(0, 1, 1), (-1, -1, 0)])
-def test_gradient_is_the_derivative_of_the_loss(rng, gaps, groups):
-    problem = make_problem(rng, gaps=gaps, groups=groups)
+def test_gradient_is_the_derivative_of_the_loss(rng, gaps, groups, multipliers):
+    problem = make_problem(rng, gaps=gaps, groups=groups, multipliers=multipliers)
     log_speeds, shifts, step = np.array([-0.2, 0.1, 0.3]), np.array([-0.3, 0.5, 1.0]), 1e-6
     gradient, _ = problem.gradient(np.exp(log_speeds), shifts)
     by_speed = problem.loss(np.exp(log_speeds + step), shifts)
@@ -36,3 +37,21 @@ def test_gradient_is_the_derivative_of_the_loss(rng, gaps, groups):
     by_shift -= problem.loss(np.exp(log_speeds), shifts - step)
     expected = np.stack([by_speed, by_shift], axis=1) / (2 * step)
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_some_subjects_keep_the_noise_of_their_visits(rng):
+    problem = make_problem(rng, multipliers=MULTIPLIERS)
+    stages = np.array([0.8, 1.0, 1.4]), np.array([-0.3, 0.5, 1.0])
+    some = problem.select(np.array([0, 2]))
+    found = some.misfit(*(each[[0, 2]] for each in stages))
+    np.testing.assert_allclose(found, problem.misfit(*stages)[[0, 2]])
+
+
+def test_multipliers_of_one_are_none(rng):
+    state = rng.bit_generator.state
+    usual = make_problem(rng)
+    rng.bit_generator.state = state
+    ones = make_problem(rng, multipliers=np.ones_like(MULTIPLIERS))
+    stages = np.array([0.8, 1.0, 1.4]), np.array([-0.3, 0.5, 1.0])
+    np.testing.assert_allclose(ones.misfit(*stages), usual.misfit(*stages))
+    assert len(usual.precisions) == 1

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from people_who_differ import draw, fit, make_problem
+from people_who_differ import MULTIPLIERS, draw, fit, make_problem
 
 from braindive.staging import expected_information
 from braindive.staging.expected_information import known_information, simulate_again
@@ -14,9 +14,11 @@ def posterior_of(problem):
     return integrate(problem, *problem.start())
 
 
-@pytest.mark.parametrize("gaps", [False, True])
-def test_people_measured_again_vary_as_the_model_says(rng, gaps):
-    problem, n_times = make_problem(rng, gaps=gaps), 20_000
+@pytest.mark.parametrize(
+    ("gaps", "multipliers"), [(False, None), (True, None), (False, MULTIPLIERS)]
+)
+def test_people_measured_again_vary_as_the_model_says(rng, gaps, multipliers):
+    problem, n_times = make_problem(rng, gaps=gaps, multipliers=multipliers), 20_000
     posterior = posterior_of(problem)
     again, speeds, shifts = simulate_again(problem, posterior, n_times, rng)
     assert again.timeline.n_subjects == 3 * n_times

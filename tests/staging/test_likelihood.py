@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from people_who_differ import SUBJECTS, draw, fit, make_problem
+from people_who_differ import MULTIPLIERS, SUBJECTS, draw, fit, make_problem, noise_of_visit
 from scipy.stats import multivariate_normal
 
 from braindive.dive.stages import find_stages
@@ -23,7 +23,7 @@ def lay(problem):
 
 def dense_log_likelihoods(problem):
     """Sums over a fine grid of stages, with every subject's whole covariance written out."""
-    people, weights = problem.prior.population, problem.pooled.weights
+    people = problem.prior.population
     log_speeds, shifts = np.linspace(-2.6, 1.6, 61), np.linspace(-9, 9, 361)
     cell = (log_speeds[1] - log_speeds[0]) * (shifts[1] - shifts[0])
     found = []
@@ -31,9 +31,8 @@ def dense_log_likelihoods(problem):
         rows = np.flatnonzero(i == SUBJECTS)
         dense = np.kron(np.ones((len(rows), len(rows))), problem.covariance.between)
         for j, row in enumerate(rows):
-            fewer = problem.noise**2 * (1 / np.maximum(weights[row], 1e-6) - 1 / 40.0)
             block = slice(2 * j, 2 * j + 2)
-            dense[block, block] += problem.covariance.within + np.diag(fewer)
+            dense[block, block] += noise_of_visit(problem, row)
         grid = np.stack(np.meshgrid(log_speeds, shifts, indexing="ij")).reshape(2, -1)
         scores = np.exp(grid[0])[:, None] * problem.timeline.times[rows] + grid[1][:, None]
         curves = problem.trajectories.evaluate(scores.ravel()).reshape(*scores.shape, 2)
@@ -51,16 +50,18 @@ def dense_log_likelihoods(problem):
     return np.array(found)
 
 
+@pytest.mark.parametrize("multipliers", [None, MULTIPLIERS])
 @pytest.mark.parametrize("gaps", [False, True])
-def test_likelihood_agrees_with_dense_integration(rng, gaps):
-    problem = make_problem(rng, gaps=gaps)
+def test_likelihood_agrees_with_dense_integration(rng, gaps, multipliers):
+    problem = make_problem(rng, gaps=gaps, multipliers=multipliers)
     found = evaluate(problem, lay(problem)).log_likelihoods
     np.testing.assert_allclose(found, dense_log_likelihoods(problem), atol=0.02)
 
 
+@pytest.mark.parametrize("multipliers", [None, MULTIPLIERS])
 @pytest.mark.parametrize("gaps", [False, True])
-def test_gradient_is_the_derivative_of_the_likelihood_at_the_same_points(rng, gaps):
-    problem = make_problem(rng, gaps=gaps)
+def test_gradient_is_the_derivative_of_the_likelihood_at_the_same_points(rng, gaps, multipliers):
+    problem = make_problem(rng, gaps=gaps, multipliers=multipliers)
     packing = Packing.of(problem, type(problem.trajectories).bounds(np.array([-2.0, 2.0])))
     vector, points = packing.pack(problem), lay(problem)
     problem = packing.unpack(vector, problem)  # the last group's mean speed is 1
@@ -88,26 +89,31 @@ def test_packing_and_unpacking_give_the_same_parameters(rng):
     assert len(packing.pack(problem)) == sum(packing.sizes)
 
 
-def test_information_on_the_covariances_is_that_of_many_subjects_whose_stages_are_known(rng):
+@pytest.mark.parametrize("multipliers", [None, np.repeat(MULTIPLIERS[:, :1], 2, axis=1)])
+def test_information_on_the_covariances_is_that_of_many_subjects_whose_stages_are_known(
+    rng, multipliers
+):
     """At known stages the gradients by E and B scatter as much as there is information on them."""
-    problem = make_problem(rng)
+    problem = make_problem(rng, multipliers=multipliers)
     packing = Packing.of(problem, type(problem.trajectories).bounds(np.array([-2.0, 2.0])))
     vector, covariance, timeline = packing.pack(problem), problem.covariance, problem.timeline
     numbers, n_within = np.concatenate(packing.parts(vector)[1:3]), packing.sizes[1]
 
-    def log_densities(numbers, residuals, count):
+    def log_densities(numbers, residuals, squares):
         e, b = packing.within.unpack(numbers[:n_within]), packing.between.unpack(numbers[n_within:])
-        whole = np.kron(np.eye(count), e) + np.kron(np.ones((count, count)), b)
+        whole = np.kron(np.diag(squares), e) + np.kron(np.ones((len(squares),) * 2), b)
         return multivariate_normal(np.zeros(len(whole)), whole).logpdf(residuals)
 
     expected = np.zeros((len(numbers), len(numbers)))
-    for count in timeline.n_visits_of_subject:
-        whole = np.kron(np.eye(count), covariance.within)
+    for first, count in zip(timeline.starts, timeline.n_visits_of_subject, strict=True):
+        rows = slice(first, first + count)
+        squares = np.ones(count) if multipliers is None else multipliers[rows, 0] ** 2
+        whole = np.kron(np.diag(squares), covariance.within)
         whole += np.kron(np.ones((count, count)), covariance.between)
         drawn = rng.multivariate_normal(np.zeros(len(whole)), whole, size=40_000)
         scores = []
         for step in 1e-5 * np.eye(len(numbers)):
-            ends = (log_densities(numbers + sign * step, drawn, count) for sign in (1, -1))
+            ends = (log_densities(numbers + sign * step, drawn, squares) for sign in (1, -1))
             scores.append(np.subtract(*ends) / 2e-5)
         expected += np.cov(scores)
     found = packing.covariance_information(vector, problem)

@@ -157,6 +157,7 @@ def visit_series(stager: Any, placed: Stages, sums: Array, weights: Array) -> Vi
     if isinstance(stager, MarginalStager) and isinstance(placed, MarginalStages):
         precisions, noise = placed.problem.precisions, stager.noise
         posterior, expected = placed.posterior, stager.covariance
+        multipliers = placed.problem.multipliers
         # A plateau is flat, and a person on it may be anywhere on it: over all these places the
         # slope is what a change of the means tells of the score.
         slopes = sum(
@@ -171,7 +172,7 @@ def visit_series(stager: Any, placed: Stages, sums: Array, weights: Array) -> Vi
         expected = Covariance.independent(weights.mean(axis=0), noise)
         precisions = expected.precisions(weights, noise)
         slopes = stager.trajectories.slope(placed.shifts)
-        own = np.zeros_like(slopes)
+        own, multipliers = np.zeros_like(slopes), None
     levels = stager.trajectories.evaluate(placed.shifts) + own
     away = np.where(weights > 0, pooled.means - levels[of_visit], 0.0)
     shape = (len(away), *precisions.shape[1:])
@@ -180,6 +181,8 @@ def visit_series(stager: Any, placed: Stages, sums: Array, weights: Array) -> Vi
     scores = np.einsum("nk,nk->n", told, away) / np.maximum(information, 1e-300)
     variances = 1 / np.maximum(expected.weights, 1e-6) - 1 / np.maximum(weights, 1e-6)
     variances = np.diag(expected.within) + np.maximum(-variances, 0.0) * noise**2
+    if multipliers is not None:
+        variances = variances * multipliers**2
     by_cluster = np.where(weights > 0, 1 / variances, 0.0)
     return VisitSeries(
         timeline,

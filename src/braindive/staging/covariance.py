@@ -50,13 +50,21 @@ class Covariance:
         floor = np.diag(noise**2 / np.maximum(weights, _NOTHING))
         return cls(floor, np.zeros_like(floor), weights)
 
-    def precisions(self, weights: Array, noise: Array) -> Array:
-        """E^-1 of each visit, (n_visits or 1, K, K): fewer vertices add independent noise."""
+    def precisions(self, weights: Array, noise: Array, multipliers: Array | None = None) -> Array:
+        """E_ij^-1 of each visit, (n_visits or 1, K, K).
+
+        E_ij = D_ij (E + X_ij) D_ij, where X_ij is the independent noise that fewer vertices add,
+        and D_ij is diagonal, of the visit's multipliers.
+        """
         missing = 1 / np.maximum(weights, _NOTHING) - 1 / np.maximum(self.weights, _NOTHING)
         extra = np.maximum(missing, 0.0) * noise**2
         if not np.any(extra > 1e-9 * np.diag(self.within)):
-            return np.linalg.inv(self.within)[None]
-        return np.linalg.inv(self.within + extra[:, :, None] * np.eye(len(noise)))
+            found = np.linalg.inv(self.within)[None]
+        else:
+            found = np.linalg.inv(self.within + extra[:, :, None] * np.eye(len(noise)))
+        if multipliers is None:
+            return found
+        return np.asarray(found / (multipliers[:, :, None] * multipliers[:, None, :]))
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,9 @@ class CorrelatedStageProblem:
         How log speeds and shifts are distributed.
     covariance : Covariance
         Of the pooled residuals.
+    multipliers : (n_visits, n_clusters), optional
+        By how much a visit's noise is larger than usual, as factors of its standard deviations.
+        Without them all are 1.
     sites : SiteMeans or None
         Offsets of the sites.
     """
@@ -87,6 +98,7 @@ class CorrelatedStageProblem:
     noise: Array
     prior: StagePrior
     covariance: Covariance
+    multipliers: Array | None = None
     sites: SiteMeans | None = None
 
     def select(self, subjects: IntArray) -> CorrelatedStageProblem:
@@ -97,6 +109,7 @@ class CorrelatedStageProblem:
             timeline=timeline,
             pooled=self.pooled.select(visits),
             prior=self.prior.select(subjects),
+            multipliers=None if self.multipliers is None else self.multipliers[visits],
             sites=None if self.sites is None else self.sites.select(visits),
         )
 
@@ -110,7 +123,7 @@ class CorrelatedStageProblem:
     @cached_property
     def precisions(self) -> Array:
         """P_ij = E_ij^-1 of each visit, (n_visits or 1, K, K)."""
-        return self.covariance.precisions(self.pooled.weights, self.noise)
+        return self.covariance.precisions(self.pooled.weights, self.noise, self.multipliers)
 
     @cached_property
     def totals(self) -> Array:

@@ -161,6 +161,9 @@ def simulate_again(
         pooled=PooledMeans(means, weights, np.zeros_like(pooled.within)),
         timeline=timeline,
         prior=problem.prior.repeated(n_times),
+        multipliers=None
+        if problem.multipliers is None
+        else np.tile(problem.multipliers, (n_times, 1)),
         sites=None if problem.sites is None else problem.sites.repeated(n_times),
     )
     return again, speeds, shifts

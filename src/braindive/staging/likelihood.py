@@ -334,7 +334,9 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
     by_stage = np.empty((2, n_points, n_subjects))
     n_numbers = problem.pooled.means.size * n_points
     ends = np.append(timeline.starts, len(timeline.times))
-    shared = len(precisions) == 1
+    shared, outer = len(precisions) == 1, None
+    if problem.multipliers is not None:
+        shared, outer = False, problem.multipliers[:, :, None] * problem.multipliers[:, None, :]
 
     def take(some: slice) -> None:
         """Fill in what belongs to some of the subjects."""
@@ -374,12 +376,15 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
         by_stage[0, :, some] = np.add.reduceat(by_score * moved, starts, axis=0).T
         by_stage[1, :, some] = np.add.reduceat(by_score, starts, axis=0).T
         # By E, and by B, for which B^-1 u = sum_j P (r - u).
-        by_within = np.add.reduceat(weighted @ errors.swapaxes(1, 2), starts, axis=0)
+        # What is said of E_ij is said of E by the visit's multipliers.
+        factors = 1.0 if outer is None else outer[visits]
+        by_within = np.add.reduceat(factors * (weighted @ errors.swapaxes(1, 2)), starts, axis=0)
         if shared:
             counts = timeline.n_visits_of_subject[some, None, None]
             by_within += counts * (own @ unknown @ own - own)
         else:
-            by_within += np.add.reduceat(own @ unknown[of_visit] @ own - own, starts, axis=0)
+            left = own @ unknown[of_visit] @ own - own
+            by_within += np.add.reduceat(factors * left, starts, axis=0)
         found.by_within[some] = 0.5 * by_within
         whole = totals[some]
         pulled = total - whole @ levels

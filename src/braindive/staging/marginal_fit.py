@@ -75,7 +75,11 @@ class MarginalFit:
     direction_is_clear: bool = True
 
     def refined(
-        self, pooled: PooledMeans, noise: Array, sites: SiteMeans | None = None
+        self,
+        pooled: PooledMeans,
+        noise: Array,
+        sites: SiteMeans | None = None,
+        site_scales: Array | None = None,
     ) -> MarginalFit:
         """Climb to the optimum with fine points, on means of slightly different clusters.
 
@@ -89,9 +93,11 @@ class MarginalFit:
             Of a vertex.
         sites : SiteMeans, optional
             Where the offsets of sites begin, and what is known of them by now.
+        site_scales : (n_sites, n_clusters), optional
+            Noise of the clusters' means at each site.
         """
         if sites is not None:
-            return self._with_sites(sites).refined(pooled, noise)
+            return self._with_sites(sites, site_scales).refined(pooled, noise)
         everyone = replace(self.climb.problem, pooled=pooled, noise=noise)
         n_subjects, posterior = everyone.timeline.n_subjects, self.climb.evaluation.posterior
         if n_subjects <= _MANY_SUBJECTS:
@@ -100,12 +106,13 @@ class MarginalFit:
         nearly = self._go_on(everyone.select(many), posterior.select(many), _FINE_STEPS, ON_THE_WAY)
         return nearly._go_on(everyone, posterior, _LAST_STEPS, EXACTLY_THERE)
 
-    def _with_sites(self, sites: SiteMeans) -> MarginalFit:
-        """Return the same with other offsets of sites and another prior of them."""
+    def _with_sites(self, sites: SiteMeans, scales: Array | None) -> MarginalFit:
+        """Return the same with other offsets of sites, another prior of them, and their noise."""
         assert self.packing.sites is not None
         vector = self.climb.vector.copy()
         self.packing.parts(vector)[7][:] = (self.packing.sites.T @ sites.offsets).ravel()
-        here = replace(self.climb.problem, sites=sites)
+        multipliers = None if scales is None else scales[sites.sites]
+        here = replace(self.climb.problem, sites=sites, multipliers=multipliers)
         return replace(
             self,
             climb=replace(self.climb, vector=vector, problem=here),
@@ -190,6 +197,7 @@ def fit_marginal(
     priors: Priors,
     controls: BoolArray | None,
     design: Design | None = None,
+    multipliers: Array | None = None,
     sites: SiteMeans | None = None,
 ) -> MarginalFit:
     """Fit the marginal model to pooled means, roughly: `refined` takes it to the optimum.
@@ -208,6 +216,8 @@ def fit_marginal(
         Control visits.
     design : Design, optional
         Covariates that move people's shifts and speeds.
+    multipliers : (n_visits, n_clusters), optional
+        By how much a visit's noise is larger than usual.
     sites : SiteMeans, optional
         Sites of the visits, and where their offsets begin.
 
@@ -221,7 +231,17 @@ def fit_marginal(
     ways = find_starts(pooled, timeline, parameters, groups)
     outcomes = [
         _follow_best(
-            pooled, timeline, parameters, priors, groups, few, starts, speeds_vary, design, sites
+            pooled,
+            timeline,
+            parameters,
+            priors,
+            groups,
+            few,
+            starts,
+            speeds_vary,
+            design,
+            multipliers,
+            sites,
         )
         for starts in ways
     ]
@@ -250,6 +270,7 @@ def fit_marginal(
         pooled=pooled,
         timeline=timeline,
         prior=replace(best.climb.problem.prior, groups=groups, design=design),
+        multipliers=multipliers,
         sites=sites,
     )
     best = replace(best, direction_is_clear=clear)
@@ -275,12 +296,15 @@ def _follow_best(
     starts: list[Start],
     speeds_vary: bool,
     design: Design | None,
+    multipliers: Array | None,
     sites: SiteMeans | None,
 ) -> MarginalFit:
     """Climb from several starts on some of the subjects, and follow the best of them."""
     found, fewest = [], evenly(few, _FEWEST_SUBJECTS)
     for start in starts:
-        problem = set_out(pooled, timeline, parameters.noise, groups, start, speeds_vary, design)
+        problem = set_out(
+            pooled, timeline, parameters.noise, groups, start, speeds_vary, design, multipliers
+        )
         problem = replace(problem, sites=sites)
         if priors.trajectory is not None:
             problem = replace(problem, trajectories=within_prior(priors.trajectory, problem))

@@ -222,6 +222,7 @@ class MarginalStager:
             self.noise,
             StagePrior(self.population, groups, self._seen(design, timeline)),
             self.covariance,
+            None if self.site_scales is None or sites is None else self.site_scales[sites],
             self._seen_at(sites, len(timeline.times)),
         )
         return place_subjects(problem, self.known_shifts)

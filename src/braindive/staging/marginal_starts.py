@@ -140,6 +140,7 @@ def set_out(
     start: Start,
     speeds_vary: bool,
     design: Design | None = None,
+    multipliers: Array | None = None,
 ) -> CorrelatedStageProblem:
     """Covariances and population to begin with, and the origin and unit of the packed score."""
     last = groups == groups.max()
@@ -172,6 +173,7 @@ def set_out(
         noise,
         StagePrior(population, groups, design),
         Covariance.independent(pooled.weights.mean(axis=0), noise),
+        multipliers,
     )
     return replace(problem, covariance=_moments(problem, speeds, shifts))
 

@@ -17,6 +17,9 @@ from braindive.staging.population import Effects, Population
 # Clusters up to which E and B are climbed with the rest: their numbers grow with the square of
 # that of the clusters. With more, as in atlases, they are updated by the EM. A choice.
 _MOST_CLUSTERS = 30
+# Subjects whose visits are worth the same but for such a share are counted as the same, where the
+# information of E and B is added up, from which a climb begins. A choice.
+_SAME = 0.05
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class Packing:
 
     @property
     def sizes(self) -> list[int]:
-        """Lengths of the parts: curves, E, B, the population's four, sites, effects on both means."""
+        """Lengths of the parts: curves, E, B, the population's four, sites, effects on means."""
         others = self.n_groups - 1
         return [
             self.n_curves if self.curves_vary else 0,
@@ -211,7 +214,8 @@ class Packing:
         """Information of the numbers of E and B, were the stages known.
 
         The J visits of a subject tell E by J - 1 contrasts, and E / J + B by their mean; of a
-        covariance C, a normal vector has the information tr(C^-1 dC C^-1 dC) / 2.
+        covariance C, a normal vector has the information tr(C^-1 dC C^-1 dC) / 2. Where visits
+        have multipliers d, J is the sum of 1 / d^2 for their mean; it is that of all clusters.
         """
         numbers = self.parts(vector)[1:3]
         covariance, n_within = problem.covariance, self.sizes[1]
@@ -222,11 +226,11 @@ class Packing:
         by_both = by_within
         if self.between is not None:
             by_both = np.concatenate([by_within, self.between.derivatives(numbers[1])])
-        visits = np.bincount(problem.timeline.n_visits_of_subject)
-        for count in np.flatnonzero(visits):
+        counts, people = np.unique(_visits_worth(problem), return_counts=True)
+        for count, n_people in zip(counts, people, strict=True):
             share = np.append(np.full(n_within, 1 / count), np.ones(len(found) - n_within))
             mean = covariance.between + covariance.within / count
-            found += visits[count] * _normal_information(mean, share[:, None, None] * by_both)
+            found += n_people * _normal_information(mean, share[:, None, None] * by_both)
         contrasts = len(problem.timeline.times) - problem.timeline.n_subjects
         of_contrasts = _normal_information(covariance.within, by_within)
         found[:n_within, :n_within] += contrasts * of_contrasts
@@ -288,6 +292,15 @@ class Packing:
                 prior.design.log_speed * of_speed[:, None],
             ]
         return [*parts, np.concatenate(by_effects, axis=1)]
+
+
+def _visits_worth(problem: CorrelatedStageProblem) -> Array:
+    """As how many visits with usual noise each subject's count."""
+    timeline = problem.timeline
+    if problem.multipliers is None:
+        return timeline.n_visits_of_subject
+    worth = timeline.by_subject(np.mean(1 / problem.multipliers**2, axis=1))
+    return np.exp(np.round(np.log(worth) / _SAME) * _SAME)
 
 
 def _normal_information(covariance: Array, derivatives: Array) -> Array:
