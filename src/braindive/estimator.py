@@ -23,6 +23,7 @@ from braindive.cluster_table import change_errors, cluster_table, curve_errors
 from braindive.cohort.cohort import Cohort, check_cohort
 from braindive.cohort.flat_scans import describe_flat_scans, find_flat_scans
 from braindive.cohort.preprocessing import Preprocessing
+from braindive.cohort.sites import site_codes
 from braindive.criteria import criteria_of
 from braindive.dive.convergence import Monitor
 from braindive.dive.curves import Curves
@@ -30,6 +31,7 @@ from braindive.dive.e_step import sweep_vertices
 from braindive.dive.field import log_evidence
 from braindive.dive.priors import Priors
 from braindive.dive.problem import State
+from braindive.dive.site_offsets import Sites
 from braindive.dive.starts import Checkpoint, Outcome, fit_best
 from braindive.dive.timeline import Timeline
 from braindive.effects import Covariates, design_of, effect_table, learn_design
@@ -51,6 +53,8 @@ from braindive.progression_words import progression_sentence
 from braindive.results import Internal, Results, put_in_order
 from braindive.scale import Scale
 from braindive.score_names import explain_score
+from braindive.site_choices import check_site_choices
+from braindive.site_fit import SiteFit
 from braindive.staging.change import patients, training_lines
 from braindive.staging.marginal_fit import groups_of
 from braindive.staging.marginal_stager import MarginalStager
@@ -237,6 +241,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         vertices: Literal["auto", "differ", "alike"] = "auto",
         speed_on: Sequence[str] | None = None,
         shift_on: Sequence[str] | None = None,
+        sites: str | None = None,
         scale: Literal["years", "controls"] = "years",
         personal: bool = True,
         n_jobs: int | None = None,
@@ -260,6 +265,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self.vertices = vertices
         self.speed_on = speed_on
         self.shift_on = shift_on
+        self.sites = sites
         self.scale = scale
         self.personal = personal
         self.n_jobs = n_jobs
@@ -322,13 +328,19 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             check_variation(measurements)
             for what, scans in describe_flat_scans(given, find_flat_scans(given)):
                 self._say(DataWarning, f"{what} Leave out what failed: {scans}.", stacklevel=3)
+            site_fit = self._begin_sites(cohort, measurements, controls)
+            if site_fit is not None:
+                measurements = site_fit.adjust(measurements)
             outcome = fit_best(
                 measurements, timeline_of(cohort), settings, controls, random, report, resume
             )
             maps_vertices = self.vertices != "alike"
             results = put_in_order(
-                outcome, controls, self.people, self.scale, maps_vertices, design
+                outcome, controls, self.people, self.scale, maps_vertices, design, site_fit
             )
+            self._keep_sites(results)
+            if results.sites is not None:
+                measurements = results.sites.adjust(measurements)
             self._keep(cohort, outcome, results, regions)
             self._keep_effects(covariates, results)
             self._learn(measurements)
@@ -513,7 +525,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         sums, weights = self.pool(products, *whole)
         n = len(self.noise_)
         groups, design = self.groups(known, timeline), self.design(known, timeline)
-        stages = stager.place(timeline, sums[:, :n], weights[:, :n], groups, design)
+        sites = self.site_of_visits(known)
+        stages = stager.place(timeline, sums[:, :n], weights[:, :n], groups, design, sites)
         if not personal:
             future = Course.of(stager.trajectories, stages, rows, years)
             curves = self.internal_.scale.values(future.curves())
@@ -557,7 +570,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         measurements, stager = self.products(cohort, client), self.stager()
         sums, weights = self.pool(measurements)
         groups, design = self.groups(cohort, timeline), self.design(cohort, timeline)
-        stages = stager.place(timeline, sums, weights, groups, design)
+        sites = self.site_of_visits(cohort)
+        stages = stager.place(timeline, sums, weights, groups, design, sites)
         scores = timeline.scores(stages.speeds, stages.shifts)
         found = replace(self.internal_.parameters, trajectories=stager.trajectories, shares=None)
         with one_thread_per_product():
@@ -771,7 +785,14 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
 
     def products(self, cohort: Cohort, client: Any = None) -> Products:
         """Products of the values of a prepared cohort, in the unit of the fit."""
-        return self._open(cohort, client, self.internal_.unit)
+        products = self._open(cohort, client, self.internal_.unit)
+        sites = self.site_of_visits(cohort)
+        return products if sites is None else products.adjusted(self.sites_.adjustment(sites))
+
+    def site_of_visits(self, cohort: Cohort) -> IntArray | None:
+        """Site of each visit in canonical order, where the model knows sites."""
+        known = getattr(self, "sites_", None)
+        return None if known is None else site_codes(cohort, known.column, known.names)
 
     def place(self, cohort: Cohort, client: Any = None) -> tuple[Stages, Array, Array]:
         """Stages of a cohort's subjects in internal units, and the sums and weights behind them."""
@@ -780,7 +801,9 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         sums, weights = self.pool(self.products(cohort, client))
         with one_thread_per_product(self.n_jobs):
             groups, design = self.groups(cohort, timeline), self.design(cohort, timeline)
-            return self.stager().place(timeline, sums, weights, groups, design), sums, weights
+            sites = self.site_of_visits(cohort)
+            placed = self.stager().place(timeline, sums, weights, groups, design, sites)
+            return placed, sums, weights
 
     def pool(self, products: Products, *more: Array) -> tuple[Array, Array]:
         """Sums and weights of the clusters, and of more maps, at every visit."""
@@ -862,6 +885,26 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         if covariates is not None and results.marginal is not None:
             self.covariates_ = covariates
             self.effects_ = effect_table(covariates, results.internal, results.marginal)
+
+    def _begin_sites(
+        self, cohort: Cohort, measurements: Products, controls: BoolArray | None
+    ) -> SiteFit | None:
+        """Sites before the fit, from one read of the values; None where none are named."""
+        if self.sites is None:
+            return None
+        names, told = check_site_choices(self, cohort)
+        for message in told:
+            self._say(DataWarning, message, stacklevel=4)
+        codes = site_codes(cohort, self.sites, names)
+        timeline = timeline_of(cohort)
+        return SiteFit.begin(measurements, timeline, controls, self.sites, names, codes)
+
+    def _keep_sites(self, results: Results) -> None:
+        """Set what was found of sites, or forget what an earlier fit found of them."""
+        if hasattr(self, "sites_"):
+            del self.sites_
+        if results.sites is not None:
+            self.sites_: Sites = results.sites.known
 
     def _learn(self, measurements: Products) -> None:
         """Learn from the training cohort what prediction needs beyond the course."""

@@ -17,6 +17,7 @@ from braindive.dive.starts import Outcome
 from braindive.dive.timeline import Timeline
 from braindive.dive.vertex_curves import map_vertices
 from braindive.scale import Scale
+from braindive.site_fit import SiteFit
 from braindive.staging.curve_uncertainty import unit_of_controls, unit_of_years
 from braindive.staging.marginal_fit import (
     MarginalFit,
@@ -95,6 +96,8 @@ class Results:
     controls_lead : float
         By how many standard errors controls come before the others; negative where they come
         after them, and 0 where it is not known.
+    sites : SiteFit or None
+        What was found of sites.
     """
 
     internal: Internal
@@ -107,6 +110,7 @@ class Results:
     direction_is_clear: bool
     converged: bool
     controls_lead: float
+    sites: SiteFit | None = None
 
 
 def put_in_order(
@@ -116,6 +120,7 @@ def put_in_order(
     scale: ScoreScale = "years",
     maps_vertices: bool = True,
     design: Design | None = None,
+    sites: SiteFit | None = None,
 ) -> Results:
     """Take the EM's outcome, or the marginal fit that starts from it, to what is shown.
 
@@ -133,6 +138,8 @@ def put_in_order(
         Whether to find every vertex's own curve.
     design : Design, optional
         Covariates that move people's shifts and speeds.
+    sites : SiteFit, optional
+        Sites as the EM knew them.
     """
     state, problem = outcome.state, outcome.problem
     timeline, found = problem.timeline, state.parameters
@@ -143,20 +150,37 @@ def put_in_order(
     errors = np.zeros((timeline.n_subjects, 3))
     if problem.staging and people == "differ":
         pooled = _pooled(state, problem)
-        fit = fit_marginal(pooled, timeline, found, problem.priors, controls, design)
+        unit_scale, z = problem.measurements.unit.scale, state.responsibilities
+        offsets = None if sites is None else sites.start(z, pooled, unit_scale)
+        fit = fit_marginal(
+            pooled, timeline, found, problem.priors, controls, design, sites=offsets
+        )
         # Clusters as these curves and stages have them, and then the curves of these clusters.
         shown = _shown(found, _stages(fit), pooled)
-        state = relabel(problem, shown, state.responsibilities)
-        pooled = _pooled(state, problem)
-        fit = fit.refined(pooled, state.parameters.noise)
+        if sites is not None:
+            sites = sites.learn(fit, problem, shown, z)
+            problem = replace(problem, measurements=sites.adjust(problem.measurements))
+        state = relabel(problem, shown, z)
+        pooled, z = _pooled(state, problem), state.responsibilities
+        if sites is None:
+            fit = fit.refined(pooled, state.parameters.noise)
+        else:
+            site_scales = sites.known.cluster_scales(z)
+            offsets = sites.go_on(z, unit_scale)
+            fit = fit.refined(pooled, state.parameters.noise, offsets, site_scales)
+            sites = sites.end(fit, z, unit_scale)
+            problem = replace(problem, measurements=sites.adjust(problem.measurements))
+            state = replace(state, pooled=problem.measurements.pool(z))
+            pooled = _pooled(state, problem)
         if scale == "controls":
             unit = unit_of_controls(fit.climb.problem, fit.climb.evaluation.posterior, reference)
         else:
             unit = unit_of_years(fit.climb.problem, fit.climb.evaluation.posterior)
-        marginal = MarginalStager.of(fit, unit)
+        marginal = MarginalStager.of(fit, unit, None if sites is None else site_scales)
         # Placed as anybody else would be, from what the model keeps, for the same answer.
         sums, weights = _sums(state)
-        placed = marginal.place(timeline, sums, weights, groups, design)
+        visits = None if sites is None else sites.sites
+        placed = marginal.place(timeline, sums, weights, groups, design, visits)
         found = _shown(state.parameters, placed, pooled)
         # Origin and unit are those of the stages as they are shown.
         centre, spread = _unit_of(found, timeline, reference, groups, scale)
@@ -188,7 +212,14 @@ def put_in_order(
     responsibilities[unseen] = 1 / len(order)
     sums, weights = _sums(state)
     training = Training(
-        timeline, sums[:, order], weights[:, order], reference, problem.bounds, groups, design
+        timeline,
+        sums[:, order],
+        weights[:, order],
+        reference,
+        problem.bounds,
+        groups,
+        design,
+        None if sites is None else sites.sites,
     )
     internal = Internal(
         found,
@@ -215,6 +246,7 @@ def put_in_order(
         outcome.direction_is_clear if fit is None else fit.direction_is_clear,
         fit is None or fit.climb.converged,
         _lead(outcome, found, controls),
+        sites,
     )
 
 
@@ -277,7 +309,8 @@ def _shown(found: Parameters, placed: MarginalStages, pooled: PooledMeans) -> Pa
     curves, timeline = placed.problem.trajectories, placed.timeline
     scores = timeline.scores(placed.speeds, placed.shifts)
     own = own_variance(pooled, timeline, found)
-    noise = np.sqrt(noise_variance(pooled.variance(curves.evaluate(scores)), own))
+    around = replace(pooled, means=placed.problem.means)
+    noise = np.sqrt(noise_variance(around.variance(curves.evaluate(scores)), own))
     shown = replace(
         found, trajectories=curves, speeds=placed.speeds, shifts=placed.shifts, noise=noise
     )

@@ -112,6 +112,7 @@ def goodness_of_fit(model: DIVE, cohort: Cohort, *, client: Any = None) -> Goodn
         *model.pool(measurements),
         model.groups(cohort, timeline),
         model.design(cohort, timeline),
+        model.site_of_visits(cohort),
     )
     problem, speeds, shifts = _residual_problem(model, staged), staged.speeds, staged.shifts
     scores = timeline.scores(speeds, shifts)

@@ -1,0 +1,52 @@
+"""Whether sites that a user names can be told, and what is to be said where they cannot."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from braindive.cohort.cohort import Cohort
+from braindive.cohort.sites import check_sites, untold_sites
+from braindive.errors import ParameterError
+
+
+class Choices(Protocol):
+    """What a user has chosen: the parameters of `DIVE`."""
+
+    people: Any
+    staging: bool
+    sites: Any
+
+
+def check_site_choices(model: Choices, cohort: Cohort) -> tuple[tuple[str, ...], list[str]]:
+    """Names of the sites of a training cohort, and warnings.
+
+    Parameters
+    ----------
+    model : DIVE
+        Names a column.
+    cohort : Cohort
+        The training cohort.
+
+    Returns
+    -------
+    names, warnings
+    """
+    if model.people != "differ" or not model.staging:
+        raise ParameterError(
+            'sites needs people="differ" and staging=True: what sites add is estimated by the '
+            "marginal model, together with the stages."
+        )
+    names = check_sites(cohort, model.sites)
+    untold = untold_sites(cohort, model.sites, names)
+    if not untold:
+        return names, []
+    which = f"site {untold[0]}" if len(untold) == 1 else f"sites {', '.join(untold)}"
+    if cohort.controls is None:
+        why = "controls are not known, and nobody at {} was seen at another site"
+    else:
+        why = "there are no controls at {}, and nobody there was seen at another site"
+    return names, [
+        f"{why.format(which)}: what the site adds and how far its people are cannot be told apart, "
+        "so the model takes them to be as far as people of their kind elsewhere. Mark controls, or "
+        "do not compare scores between these sites."
+    ]
