@@ -5,6 +5,7 @@ Longer than other modules because half of it is the reference of `DIVE` for its 
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -44,6 +45,7 @@ from braindive.errors import (
 )
 from braindive.fit_warnings import direction_warning, prediction_warnings, warnings_of
 from braindive.io.models import package_versions, write_model
+from braindive.new_sites import learn_new_sites
 from braindive.notebook import model_page
 from braindive.prediction.course import Course
 from braindive.prediction.learning import learn_personal
@@ -581,6 +583,46 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         per_measurement = float(evidence.sum()) / float(measurements.counts.sum())
         return float(self.internal_.scale.log_densities(per_measurement))
 
+    def add_site(self, cohort: Cohort, *, client: Any = None) -> DIVE:
+        """Return a model that knows one more site, learnt from a few people who were seen there.
+
+        Curves, clusters and everything else stay as they are. Standard errors of the stages of
+        people from the new site carry what is not known of it.
+
+        Parameters
+        ----------
+        cohort : Cohort
+            About ten controls who were seen at the new site, and others if there are any; the
+            column with the sites has its name. Visits at sites that are known are left out.
+        client : distributed.Client, optional
+            Dask cluster over which to spread the values.
+
+        Returns
+        -------
+        DIVE
+            This model does not change.
+
+        Examples
+        --------
+        >>> import braindive as bd
+        >>> cohort = bd.simulate_cohort(
+        ...     60, n_vertices=60, noise=0.3, control_share=0.4, sites=3, random_state=0
+        ... ).cohort
+        >>> is_new = (cohort.table["site"] == "site 3").to_numpy()
+        >>> model = bd.DIVE(2, sites="site", personal=False, random_state=0)
+        >>> model = model.fit(cohort.select(visits=~is_new))
+        >>> wider = model.add_site(cohort.select(visits=is_new))
+        >>> wider.sites_.names
+        ('site 1', 'site 2', 'site 3')
+        """
+        sites, marginal, told = learn_new_sites(self, cohort, client)
+        wider = copy.copy(self)
+        wider.sites_, wider._marginal = sites, marginal
+        wider.warnings_ = list(self.warnings_)
+        for message in told:
+            wider._say(DataWarning, message, stacklevel=3)
+        return wider
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the fitted model as one file.
 
@@ -630,10 +672,10 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_clone__(self) -> DIVE:
         """Copy the parameters; a model to start from stays fitted, which its copy would not be."""
-        copy: DIVE = super().__sklearn_clone__()
+        again: DIVE = super().__sklearn_clone__()
         if isinstance(self.start, DIVE):
-            copy.start = self.start
-        return copy
+            again.start = self.start
+        return again
 
     @property
     def internal_(self) -> Internal:
@@ -783,11 +825,18 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self._check_new(cohort)
         return cohort if self.preprocessing_ is None else self.preprocessing_.transform(cohort)
 
-    def products(self, cohort: Cohort, client: Any = None) -> Products:
-        """Products of the values of a prepared cohort, in the unit of the fit."""
+    def products(self, cohort: Cohort, client: Any = None, *, adjusted: bool = True) -> Products:
+        """Products of the values of a prepared cohort, in the unit of the fit.
+
+        What sites add is taken off, unless they are asked for as they are.
+        """
         products = self._open(cohort, client, self.internal_.unit)
-        sites = self.site_of_visits(cohort)
+        sites = self.site_of_visits(cohort) if adjusted else None
         return products if sites is None else products.adjusted(self.sites_.adjustment(sites))
+
+    def timeline(self, cohort: Cohort) -> Timeline:
+        """When the subjects of a cohort were seen, in the internal unit of time."""
+        return timeline_of(cohort, self.internal_.time_unit)
 
     def site_of_visits(self, cohort: Cohort) -> IntArray | None:
         """Site of each visit in canonical order, where the model knows sites."""

@@ -31,6 +31,7 @@ from braindive.staging.marginal_stager import (
     Training,
 )
 from braindive.staging.population import Design
+from braindive.staging.site_means import ClusterSites, SiteMeans
 from braindive.staging.stagers import PublishedStager
 from braindive.values.protocol import Unit
 
@@ -146,15 +147,14 @@ def put_in_order(
     groups, reference = groups_of(timeline, controls), _reference(controls, timeline)
     fit: MarginalFit | None = None
     marginal: MarginalStager | None = None
+    known_sites: ClusterSites | None = None
     centre, spread = 0.0, 1.0 / timeline.unit
     errors = np.zeros((timeline.n_subjects, 3))
     if problem.staging and people == "differ":
         pooled = _pooled(state, problem)
         unit_scale, z = problem.measurements.unit.scale, state.responsibilities
         offsets = None if sites is None else sites.start(z, pooled, unit_scale)
-        fit = fit_marginal(
-            pooled, timeline, found, problem.priors, controls, design, sites=offsets
-        )
+        fit = fit_marginal(pooled, timeline, found, problem.priors, controls, design, sites=offsets)
         # Clusters as these curves and stages have them, and then the curves of these clusters.
         shown = _shown(found, _stages(fit), pooled)
         if sites is not None:
@@ -165,9 +165,9 @@ def put_in_order(
         if sites is None:
             fit = fit.refined(pooled, state.parameters.noise)
         else:
-            site_scales = sites.known.cluster_scales(z)
-            offsets = sites.go_on(z, unit_scale)
-            fit = fit.refined(pooled, state.parameters.noise, offsets, site_scales)
+            known_sites = sites.by_cluster(z, unit_scale)
+            offsets = SiteMeans.at(sites.sites, known_sites)
+            fit = fit.refined(pooled, state.parameters.noise, offsets, known_sites.scales)
             sites = sites.end(fit, z, unit_scale)
             problem = replace(problem, measurements=sites.adjust(problem.measurements))
             state = replace(state, pooled=problem.measurements.pool(z))
@@ -176,7 +176,8 @@ def put_in_order(
             unit = unit_of_controls(fit.climb.problem, fit.climb.evaluation.posterior, reference)
         else:
             unit = unit_of_years(fit.climb.problem, fit.climb.evaluation.posterior)
-        marginal = MarginalStager.of(fit, unit, None if sites is None else site_scales)
+        known_sites = None if sites is None else sites.by_cluster(z, unit_scale)
+        marginal = MarginalStager.of(fit, unit, known_sites)
         # Placed as anybody else would be, from what the model keeps, for the same answer.
         sums, weights = _sums(state)
         visits = None if sites is None else sites.sites
@@ -186,6 +187,9 @@ def put_in_order(
         centre, spread = _unit_of(found, timeline, reference, groups, scale)
         marginal = replace(marginal, centre=centre, spread=spread)
         errors = marginal.errors(placed)
+        if sites is not None:
+            curves = found.trajectories.evaluate(timeline.scores(found.speeds, found.shifts))
+            sites = sites.with_levels(problem.measurements, curves, z, reference)
     elif problem.staging:
         # Valleys are looked for over the range of the known shifts: once from those of the EM, and
         # once from those that the model keeps, as `stage` will.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from braindive.arrays import Array, IntArray
+from braindive.arrays import Array, BoolArray, IntArray
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.problem import Parameters, Problem
 from braindive.dive.site_offsets import (
@@ -22,7 +22,7 @@ from braindive.dive.site_offsets import (
 )
 from braindive.dive.timeline import Timeline
 from braindive.staging.marginal_fit import MarginalFit, groups_of
-from braindive.staging.site_means import SiteMeans
+from braindive.staging.site_means import ClusterSites, SiteMeans
 from braindive.values.protocol import Products
 
 # How far the spread of clusters' offsets over sites is looked for, in root mean squares of what was
@@ -61,7 +61,8 @@ class SiteFit:
         """
         n_vertices = measurements.n_vertices
         shape = (len(names), n_vertices)
-        known = Sites(column, names, np.zeros(shape), np.ones(shape), np.inf)
+        nothing = np.zeros(n_vertices)
+        known = Sites(column, names, np.zeros(shape), np.ones(shape), np.inf, nothing, nothing)
         groups = groups_of(timeline, controls)
         directions = starting_directions(timeline, groups)
         everywhere = np.ones((n_vertices, 1))
@@ -102,16 +103,36 @@ class SiteFit:
         )
         return replace(self, known=replace(known, spread=site_spread(fit)))
 
-    def go_on(self, z: Array, scale: float) -> SiteMeans:
-        """Mean offsets of slightly different clusters, from which to go on."""
-        taken = self.known.cluster_offsets(z, scale)
-        return SiteMeans(self.sites, np.zeros_like(taken), taken, self.known.spread)
+    def by_cluster(self, z: Array, scale: float) -> ClusterSites:
+        """What is known of the sites, cluster by cluster."""
+        known = self.known
+        return ClusterSites(known.cluster_offsets(z, scale), known.cluster_scales(z), known.spread)
 
     def end(self, fit: MarginalFit, z: Array, scale: float) -> SiteFit:
         """Take what the marginal fit has found last off the values too."""
         assert fit.climb.problem.sites is not None
         moved = self.known.moved(z, fit.climb.problem.sites.offsets, scale)
         return replace(self, known=moved)
+
+    def with_levels(
+        self, measurements: Products, curves: Array, z: Array, reference: BoolArray
+    ) -> SiteFit:
+        """Note how vertices differ from the curves of their clusters, from one read of the values.
+
+        Parameters
+        ----------
+        measurements : Products
+            Adjusted.
+        curves : (n_visits, n_clusters)
+            At the scores that are shown.
+        z : (n_vertices, n_clusters)
+            Responsibilities.
+        reference : (n_visits,) bool
+            Visits that are looked at: of controls, or all.
+        """
+        found = measurements.select(np.flatnonzero(reference))
+        levels = found.means - z @ curves[reference].mean(axis=0)
+        return replace(self, known=replace(self.known, levels=levels))
 
 
 def site_spread(fit: MarginalFit) -> float:

@@ -47,6 +47,11 @@ class Sites:
         d_gl, noise of a site relative to that of all.
     spread : float
         Standard deviation of a cluster's mean offset over sites, in standard units.
+    variances : (n_vertices,)
+        Of a visit around its person's level, at all sites together, in standard units.
+    levels : (n_vertices,)
+        Mean of controls' visits, or of all, less the curves of their stage, in standard units:
+        from there a site that is learnt later is told.
     """
 
     column: str
@@ -54,6 +59,8 @@ class Sites:
     offsets: Array
     scales: Array
     spread: float
+    variances: Array
+    levels: Array
 
     @property
     def n_sites(self) -> int:
@@ -107,7 +114,6 @@ def learn_sites(
     course: Array,
     z: Array,
     means: Array | None = None,
-    basis: Array | None = None,
 ) -> Sites:
     """Offsets and scales of every vertex at known stages, from one read of the values.
 
@@ -127,11 +133,9 @@ def learn_sites(
         Responsibilities.
     means : (n_sites, n_clusters), optional
         Mean offsets of the clusters in standard units, where they are known better.
-    basis : (n_sites, n), optional
-        Of the offsets that are to be estimated; by default those that average 0 over visits.
     """
     n_sites, unit = known.n_sites, measurements.unit
-    basis = site_basis(sites, n_sites) if basis is None else basis
+    basis = site_basis(sites, n_sites)
     design = np.column_stack([basis[sites], np.ones(len(sites)), course])
     rows = _least_squares(design, timeline)
     step = SiteResiduals(rows, design, timeline.subject_of_visit, sites, n_sites)
@@ -151,14 +155,65 @@ def learn_sites(
     variances = np.outer((lever**2).sum(axis=1), within)
     variances += np.outer((of_people**2).sum(axis=1), between)
     variances /= np.maximum(seen, 1e-300)
-    estimated = np.any(basis != 0, axis=1)
     is_seen = (z.sum(axis=1) > 0.5) & (measurements.counts > 0)
     offsets = _shrunk_offsets(raw, variances, z, is_seen, means)
     scales = _shrunk_scales(squares, freedoms, within, is_seen)
     return replace(
         known,
-        offsets=np.where(estimated[:, None], unit.scale * offsets, known.offsets),
-        scales=np.where(estimated[:, None], scales, known.scales),
+        offsets=unit.scale * offsets,
+        scales=scales,
+        variances=within,
+    )
+
+
+def learn_one_site(
+    measurements: Products,
+    timeline: Timeline,
+    known: Sites,
+    name: str,
+    curves: Array,
+    z: Array,
+    means: Array,
+) -> Sites:
+    """Add a site to those that are known, from visits whose stages are known, in one read.
+
+    Parameters
+    ----------
+    measurements : Products
+        Of visits at the site, not adjusted.
+    timeline : Timeline
+        Of these visits.
+    known : Sites
+        The others.
+    name : str
+        Of the site.
+    curves : (n_visits, n_clusters)
+        Of the clusters at the visits' scores, in standard units.
+    z : (n_vertices, n_clusters)
+        Responsibilities.
+    means : (n_clusters,)
+        Mean offsets of the clusters at the site, in standard units.
+    """
+    unit, design = measurements.unit, np.ones((len(curves), 1))
+    rows, sites = _least_squares(design, timeline), np.zeros(len(curves), dtype=int)
+    step = SiteResiduals(rows, design, timeline.subject_of_visit, sites, 1)
+    (raw, squares, freedoms, visits, levels, inverse), _ = measurements.run_residuals(
+        step, known.levels, curves, z
+    )
+    seen = visits / len(curves)
+    between = np.maximum(levels - known.variances * inverse, 0.0)
+    of_people = timeline.by_subject(rows, axis=1)
+    variances = np.outer((rows**2).sum(axis=1), known.variances)
+    variances += np.outer((of_people**2).sum(axis=1), between)
+    raw, variances = raw / np.maximum(seen, 1e-300), variances / np.maximum(seen, 1e-300)
+    is_seen = (z.sum(axis=1) > 0.5) & (visits[0] > 0)
+    offsets = _shrunk_offsets(raw, variances, z, is_seen, means[None])
+    scales = _shrunk_scales(squares, freedoms, known.variances, is_seen)
+    return replace(
+        known,
+        names=(*known.names, name),
+        offsets=np.vstack([known.offsets, unit.scale * offsets]),
+        scales=np.vstack([known.scales, scales]),
     )
 
 

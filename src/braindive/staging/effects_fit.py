@@ -17,6 +17,7 @@ from braindive.staging.marginal_stager import MarginalStager, Training
 from braindive.staging.optimum import look
 from braindive.staging.packing import Packing
 from braindive.staging.population import Design, Population, StagePrior
+from braindive.staging.site_means import SiteMeans
 from braindive.staging.weak_priors import WeakPriors
 
 
@@ -50,7 +51,7 @@ def fit_effects(
     problem = _problem(stager, people, design.at(people.timeline))
     packing = Packing.of(problem, people.bounds, not priors.speed.is_fixed)
     if not curves_vary:
-        packing = replace(packing, curves_vary=False, within=None, between=None)
+        packing = replace(packing, curves_vary=False, within=None, between=None, sites=None)
     independent = Covariance.independent(problem.covariance.weights, problem.noise)
     weak = WeakPriors.of(problem, packing, people.bounds, independent.within, priors.trajectory)
     points = searched_points(problem, stager.known_shifts, COARSE)
@@ -70,7 +71,7 @@ def fit_effects(
         unit = unit_of_controls(found, posterior, people.reference)
     else:
         unit = unit_of_years(found, posterior)
-    return MarginalStager.of(fit, unit)
+    return MarginalStager.of(fit, unit, stager.sites if curves_vary else None)
 
 
 def _problem(stager: MarginalStager, people: Training, design: Design) -> CorrelatedStageProblem:
@@ -80,6 +81,7 @@ def _problem(stager: MarginalStager, people: Training, design: Design) -> Correl
     them, at its first visits. The origin of the score moves by the way between them.
     """
     known, groups = stager.population, people.groups
+    known_sites, sites = stager.sites, people.sites
     assert groups is not None
     centre, means = 0.0, known.shift_means
     if known.effects is None:
@@ -102,6 +104,8 @@ def _problem(stager: MarginalStager, people: Training, design: Design) -> Correl
         stager.noise,
         StagePrior(population, groups, design),
         stager.covariance,
+        None if known_sites is None or sites is None else known_sites.scales[sites],
+        None if known_sites is None or sites is None else SiteMeans.at(sites, known_sites),
     )
 
 

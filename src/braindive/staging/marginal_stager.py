@@ -21,7 +21,7 @@ from braindive.staging.likelihood import Posterior, integrate
 from braindive.staging.marginal_fit import MarginalFit
 from braindive.staging.pieces import search_stages
 from braindive.staging.population import UNKNOWN, Design, Population, StagePrior
-from braindive.staging.site_means import SiteMeans
+from braindive.staging.site_means import ClusterSites, SiteMeans
 from braindive.staging.stagers import Stages
 
 
@@ -114,8 +114,8 @@ class MarginalStager:
         The user's score is (internal score - centre) / spread.
     known_shifts, known_scores : arrays
         Of the training subjects and visits.
-    site_scales : (n_sites, n_clusters) or None
-        Noise of the clusters' means at each site, relative to that of all; None without sites.
+    sites : ClusterSites or None
+        Offsets and noise of sites.
     """
 
     trajectories: Curves
@@ -127,11 +127,11 @@ class MarginalStager:
     spread: float
     known_shifts: Array
     known_scores: Array
-    site_scales: Array | None = None
+    sites: ClusterSites | None = None
 
     @classmethod
     def of(
-        cls, fit: MarginalFit, unit: ScoreUnit, site_scales: Array | None = None
+        cls, fit: MarginalFit, unit: ScoreUnit, sites: ClusterSites | None = None
     ) -> MarginalStager:
         """Keep what a fit has found.
 
@@ -141,8 +141,8 @@ class MarginalStager:
             At the optimum.
         unit : ScoreUnit
             Origin and unit of the user's score.
-        site_scales : (n_sites, n_clusters), optional
-            Noise of each site.
+        sites : ClusterSites, optional
+            What is known of sites.
         """
         found = fit.climb.problem
         speeds, shifts = fit.climb.evaluation.posterior.mean()
@@ -159,7 +159,7 @@ class MarginalStager:
             unit.spread,
             shifts,
             found.timeline.scores(speeds, shifts),
-            site_scales,
+            sites,
         )
 
     def in_order(self, order: IntArray) -> MarginalStager:
@@ -167,18 +167,16 @@ class MarginalStager:
         width = self.trajectories.n_parameters()
         moved = (order[:, None] * width + np.arange(width)).ravel()
         rest = np.arange(len(moved), len(self.curve_uncertainty.centre))
-        if self.site_scales is not None:
-            place = self.offsets_at
-            rest[place.start - len(moved) : place.stop - len(moved)] = (
-                np.arange(place.start, place.stop).reshape(self.site_scales.shape)[:, order].ravel()
-            )
+        offsets = self.offsets_at
+        of_sites = np.arange(offsets.start, offsets.stop).reshape(-1, len(order))[:, order]
+        rest[offsets.start - len(moved) : offsets.stop - len(moved)] = of_sites.ravel()
         index, known = np.concatenate([moved, rest]), self.curve_uncertainty
         covariance = self.covariance
         return replace(
             self,
             trajectories=self.trajectories[order],
             noise=self.noise[order],
-            site_scales=None if self.site_scales is None else self.site_scales[:, order],
+            sites=None if self.sites is None else self.sites.in_order(order),
             covariance=Covariance(
                 covariance.within[np.ix_(order, order)],
                 covariance.between[np.ix_(order, order)],
@@ -196,7 +194,7 @@ class MarginalStager:
     def offsets_at(self) -> slice:
         """Which of the parameters are offsets of sites."""
         first = self.trajectories.to_array().size + 4 * self.population.n_groups
-        return slice(first, first + (0 if self.site_scales is None else self.site_scales.size))
+        return slice(first, first + (0 if self.sites is None else self.sites.offsets.size))
 
     def place(
         self,
@@ -220,14 +218,14 @@ class MarginalStager:
             timeline,
             self.trajectories,
             self.noise,
-            StagePrior(self.population, groups, self._seen(design, timeline)),
+            StagePrior(self.population, groups, self.seen(design, timeline)),
             self.covariance,
-            None if self.site_scales is None or sites is None else self.site_scales[sites],
+            None if self.sites is None or sites is None else self.sites.scales[sites],
             self._seen_at(sites, len(timeline.times)),
         )
         return place_subjects(problem, self.known_shifts)
 
-    def _seen(self, design: Design | None, timeline: Timeline) -> Design | None:
+    def seen(self, design: Design | None, timeline: Timeline) -> Design | None:
         """Covariates of people who were seen at some times."""
         if self.population.effects is None:
             return None
@@ -240,10 +238,9 @@ class MarginalStager:
 
     def _seen_at(self, sites: IntArray | None, n_visits: int) -> SiteMeans | None:
         """Sites of visits."""
-        if self.site_scales is None:
+        if self.sites is None:
             return None
-        sites = np.full(n_visits, -1) if sites is None else sites
-        return SiteMeans.none(sites, *self.site_scales.shape)
+        return SiteMeans.at(np.full(n_visits, -1) if sites is None else sites, self.sites)
 
     def errors(self, placed: MarginalStages) -> Array:
         """Standard errors of speed, shift at time 0 and first score, (n_subjects, 3).

@@ -16,6 +16,37 @@ from braindive.dive.timeline import Timeline
 
 
 @dataclass(frozen=True)
+class ClusterSites:
+    """What a marginal model knows of sites, cluster by cluster.
+
+    Parameters
+    ----------
+    offsets : (n_sites, n_clusters)
+        Mean offsets of the clusters, all of which have been taken off the values.
+    scales : (n_sites, n_clusters)
+        Noise of the clusters' means, relative to that of all sites.
+    spread : float
+        Standard deviation of offsets over sites.
+    """
+
+    offsets: Array
+    scales: Array
+    spread: float
+
+    def in_order(self, order: IntArray) -> ClusterSites:
+        """Return the same with clusters in another order."""
+        return replace(self, offsets=self.offsets[:, order], scales=self.scales[:, order])
+
+    def with_site(self, offsets: Array, scales: Array) -> ClusterSites:
+        """Return the same with one more site."""
+        return replace(
+            self,
+            offsets=np.vstack([self.offsets, offsets]),
+            scales=np.vstack([self.scales, scales]),
+        )
+
+
+@dataclass(frozen=True)
 class SiteMeans:
     """Offsets of cluster means.
 
@@ -44,9 +75,9 @@ class SiteMeans:
     spread: float = np.inf
 
     @classmethod
-    def none(cls, sites: IntArray, n_sites: int, n_clusters: int) -> SiteMeans:
-        """Return offsets of 0, whose uncertainty still bears on stages."""
-        return cls(sites, np.zeros((n_sites, n_clusters)))
+    def at(cls, sites: IntArray, known: ClusterSites) -> SiteMeans:
+        """Return no further offsets of visits at known sites; their uncertainty bears on stages."""
+        return cls(sites, np.zeros_like(known.offsets), known.offsets, known.spread)
 
     def of_visits(self) -> Array:
         """Return c of every visit, (n_visits, n_clusters)."""
