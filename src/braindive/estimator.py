@@ -126,6 +126,10 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         estimated together with everything else. Controls, where they are known, and others have
         means of their own in any case; effects are those among people of the same kind. People
         whose value is not known are staged as usual ones.
+    sites : str, optional
+        Column of the cohort's table with the site or scanner of each visit. What a site adds to
+        every vertex, and by how much it multiplies noise, is estimated together with everything
+        else and taken off; people may change site. See `add_site` for one that is seen later.
     scale : {"years", "controls"}, default "years"
         Unit of the score. In years, the mean speed of the people who are not controls is one year
         per year, and 0 is where the earliest cluster is half-way. The published scale gives the
@@ -175,6 +179,9 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         `covariate`, `contrast` (what is compared), `estimate`, `se`, 95 % interval `low` to `high`,
         and `p` of the test that there is no effect. Effects on the shift are in the unit of the
         score, by default years ahead at the first visit; those on the speed are ratios of speeds.
+    sites_ : Sites
+        With `sites`: `names`, and of every site and vertex `offsets`, in the unit of the values,
+        and `scales`, noise relative to that of all; `braindive.site_table` has a row for each.
     spatial_strength_ : float
         Strength of the Markov random field; 0 if it is off.
     objective_ : (n_iterations,)
@@ -533,6 +540,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             future = Course.of(stager.trajectories, stages, rows, years)
             curves = self.internal_.scale.values(future.curves())
             values: Array = curves.astype(dtype) @ z.T.astype(dtype)
+            values = self._at_sites(values, cohort, at, known)
             if not return_std:
                 return values
             return values, np.sqrt(np.broadcast_to(z @ self.noise_**2, values.shape), dtype=dtype)
@@ -549,7 +557,25 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
                 return_std,
                 sums[:, n:] if whole else None,
             )
+        values = self._at_sites(values, cohort, at, known)
         return values if variances is None else (values, np.sqrt(variances, dtype=dtype))
+
+    def _at_sites(
+        self, values: Array, cohort: Cohort, at: pd.Series | None, known: Cohort
+    ) -> Array:
+        """Predicted values as they will be measured: at the visits' sites, or at people's last."""
+        sites = getattr(self, "sites_", None)
+        if sites is None:
+            return values
+        if at is None:
+            codes = site_codes(cohort, sites.column, sites.names)
+            rows = np.empty_like(codes)
+            rows[cohort.canonical_order] = codes
+        else:
+            codes, timeline = site_codes(known, sites.column, sites.names), self.timeline(known)
+            last = timeline.starts + timeline.n_visits_of_subject - 1
+            rows = codes[last][_rows_of(at.index.to_numpy(), known)]
+        return values + sites.offsets[rows].astype(values.dtype)
 
     def score(self, cohort: Cohort, y: None = None, *, client: Any = None) -> float:
         """Mean log-likelihood of one measurement of held-out subjects.

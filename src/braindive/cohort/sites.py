@@ -52,7 +52,12 @@ def site_names(cohort: Cohort, column: Any) -> np.ndarray[Any, Any]:
             f"{cohort.subjects[first]!r} at {cohort.times[first]:g}); fill it in, or leave these "
             "visits out."
         )
-    return np.array([_name(value) for value in found], dtype=object)
+    return name_sites(found)
+
+
+def name_sites(column: pd.Series) -> np.ndarray[Any, Any]:
+    """Names of sites as text."""
+    return np.array([_name(value) for value in column], dtype=object)
 
 
 def _name(value: Any) -> str:

@@ -29,6 +29,7 @@ from braindive.cohort.preprocessing import Covariate, Preprocessing
 from braindive.dive.curves import CURVES, Bounds, Curves, Trajectories
 from braindive.dive.priors import Gamma, Normal, Priors
 from braindive.dive.problem import Parameters, State
+from braindive.dive.site_offsets import Sites
 from braindive.dive.starts import Trace
 from braindive.dive.timeline import Timeline
 from braindive.errors import ParameterError
@@ -40,6 +41,7 @@ from braindive.staging.covariance import Covariance
 from braindive.staging.curve_uncertainty import CurveUncertainty
 from braindive.staging.marginal_stager import MarginalStager, Training
 from braindive.staging.population import Design, Effects, Population
+from braindive.staging.site_means import ClusterSites
 from braindive.values.protocol import Unit
 
 
@@ -104,7 +106,15 @@ REGISTRY: dict[str, Saveable] = {
     "Unit": saveable(Unit, "offset", "scale"),
     "Timeline": saveable(Timeline, "subject_of_visit", "times", "centres", "unit"),
     "Training": saveable(
-        Training, "timeline", "sums", "weights", "reference", "groups", "design", box="bounds"
+        Training,
+        "timeline",
+        "sums",
+        "weights",
+        "reference",
+        "groups",
+        "design",
+        "sites",
+        box="bounds",
     ),
     # What staging has learnt.
     "Marginal": saveable(
@@ -118,6 +128,7 @@ REGISTRY: dict[str, Saveable] = {
         "spread",
         "known_shifts",
         "known_scores",
+        "sites",
     ),
     "Population": saveable(
         Population,
@@ -132,6 +143,11 @@ REGISTRY: dict[str, Saveable] = {
     "Effects": saveable(Effects, "shift", "log_speed"),
     "Design": saveable(Design, "shift", "log_speed", "lead"),
     "SubjectCovariate": saveable(SubjectCovariate, "name", "means", "sds", "levels"),
+    # What sites add.
+    "Sites": saveable(
+        Sites, "column", "names", "offsets", "scales", "spread", "variances", "levels"
+    ),
+    "ClusterSites": saveable(ClusterSites, "offsets", "scales", "spread"),
     "Covariance": saveable(Covariance, "within", "between", "weights"),
     "CurveUncertainty": saveable(
         CurveUncertainty, "covariance", "centre", "spread", "unit_variance"
@@ -213,7 +229,8 @@ Names that are not listed are the same in both.
 
 _ADDED: dict[str, dict[str, Any]] = {
     "Parameters": {"vertex_covariance": None, "shares": None},
-    "Training": {"design": None},
+    "Training": {"design": None, "sites": None},
+    "Marginal": {"sites": None},
     "Population": {"effects": None},
     "Preprocessing": {"reference": "controls", "drop_zeros": False},
     "PersonalModel": {"varying": None},
