@@ -22,7 +22,7 @@ import braindive as bd
 from braindive.checks import check_settings
 from braindive.dive.progression import SIGNIFICANT
 from braindive.dive.starts import find_partitions, judge
-from braindive.estimator import timeline_of
+from braindive.fitted import timeline_of
 from braindive.space.smoothing import smooth_over_graph
 from braindive.values.backends import open_products
 from cohorts import beyond

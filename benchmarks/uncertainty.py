@@ -24,7 +24,7 @@ from joblib import Parallel, delayed
 
 import braindive as bd
 from braindive.dive.pooled import PooledMeans
-from braindive.estimator import timeline_of
+from braindive.fitted import timeline_of
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
 from braindive.staging.marginal_stager import place_subjects
 from braindive.staging.population import Population, StagePrior

@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 import braindive as bd
-from braindive import estimator
+from braindive import estimator, fitted
 from braindive.values.protocol import Unit
 
 
@@ -554,7 +554,7 @@ def test_saving_staging_and_predicting_learn_nothing(cohort, monkeypatch, tmp_pa
 
     monkeypatch.setattr(estimator, "learn_personal", refuse)
     monkeypatch.setattr(estimator, "put_in_order", refuse)
-    monkeypatch.setattr(estimator, "open_products", refuse)
+    monkeypatch.setattr(fitted, "open_products", refuse)
     model.save(tmp_path / "fit.dive")
     monkeypatch.undo()
     monkeypatch.setattr(estimator, "learn_personal", refuse)

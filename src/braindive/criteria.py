@@ -1,14 +1,19 @@
-"""Criteria for the choice between models: log-likelihood, AIC and BIC."""
+"""Criteria for the choice between models: log-likelihood, AIC, BIC, and that of new people."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from braindive.cohort.cohort import Cohort
+from braindive.dive.e_step import sweep_vertices
 from braindive.dive.field import log_evidence
 from braindive.dive.starts import Outcome
+from braindive.fitted import Fitted, timeline_of
 from braindive.scale import Scale
+from braindive.values.walking import one_thread_per_product
 
 
 @dataclass(frozen=True)
@@ -71,3 +76,29 @@ def criteria_of(outcome: Outcome, scale: Scale) -> Criteria:
         n_parameters += 2 * problem.timeline.n_subjects
     n_measured = float(problem.measurements.counts.sum())
     return Criteria(float(scale.log_densities(evidence, n_measured)), n_parameters, n_measured)
+
+
+def mean_log_likelihood(model: Fitted, cohort: Cohort, client: Any = None) -> float:
+    """Mean log-likelihood of one measurement of new people, who are staged first.
+
+    Parameters
+    ----------
+    model : Fitted
+        A fitted model.
+    cohort : Cohort
+        The people.
+    client : distributed.Client, optional
+        Dask cluster over which to spread the values.
+    """
+    cohort = model.prepare(cohort)
+    timeline = timeline_of(cohort, model.internal_.time_unit)
+    measurements, curves = model.products(cohort, client), model.stager().trajectories
+    stages = model.place_pooled(cohort, timeline, *model.pool(measurements))
+    scores = timeline.scores(stages.speeds, stages.shifts)
+    found = replace(model.internal_.parameters, trajectories=curves, shares=None)
+    with one_thread_per_product():
+        swept, _ = sweep_vertices(measurements, scores, found)
+    with np.errstate(divide="ignore"):
+        evidence = log_evidence(swept.log_densities, np.log(model.responsibilities_))
+    per_measurement = float(evidence.sum()) / float(measurements.counts.sum())
+    return float(model.internal_.scale.log_densities(per_measurement))

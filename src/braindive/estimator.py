@@ -1,6 +1,7 @@
 """The DIVE estimator: checks its input, runs the EM and holds what was found.
 
-Longer than other modules because half of it is the reference of `DIVE` for its users.
+Longer than other modules because most of it is the reference of `DIVE` for its users; what a
+fitted model does for people is in `fitted`, `stage_tables`, `forecasts` and `criteria`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ import copy
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -17,57 +17,41 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
-from braindive.arrays import Array, BoolArray, IntArray
-from braindive.checks import check_memory, check_seed, check_settings, check_variation
+from braindive.arrays import Array, BoolArray
+from braindive.checks import check_seed, check_settings, check_variation
 from braindive.cluster_names import display_names
 from braindive.cluster_table import change_errors, cluster_table, curve_errors
 from braindive.cohort.cohort import Cohort, check_cohort
 from braindive.cohort.flat_scans import describe_flat_scans, find_flat_scans
 from braindive.cohort.preprocessing import Preprocessing
-from braindive.cohort.sites import site_codes
-from braindive.criteria import criteria_of
+from braindive.criteria import criteria_of, mean_log_likelihood
 from braindive.dive.convergence import Monitor
 from braindive.dive.curves import Curves
-from braindive.dive.e_step import sweep_vertices
-from braindive.dive.field import log_evidence
 from braindive.dive.priors import Priors
 from braindive.dive.problem import State
-from braindive.dive.site_offsets import Sites
 from braindive.dive.starts import Checkpoint, Outcome, fit_best
-from braindive.dive.timeline import Timeline
-from braindive.effects import Covariates, design_of, effect_table, learn_design
-from braindive.errors import (
-    BraindiveWarning,
-    CohortError,
-    DataWarning,
-    NotFittedError,
-    ParameterError,
-)
+from braindive.effects import Covariates, effect_table, learn_design
+from braindive.errors import BraindiveWarning, DataWarning
 from braindive.fit_warnings import direction_warning, prediction_warnings, warnings_of
+from braindive.fitted import Fitted, timeline_of
+from braindive.forecasts import predict_values
 from braindive.io.models import package_versions, write_model
 from braindive.new_sites import learn_new_sites
 from braindive.notebook import model_page
-from braindive.prediction.course import Course
 from braindive.prediction.learning import learn_personal
 from braindive.prediction.personal import PersonalModel
 from braindive.progress import Progress, on_standard_error
 from braindive.progression_words import progression_sentence
 from braindive.results import Internal, Results, put_in_order
-from braindive.scale import Scale
 from braindive.score_names import explain_score
-from braindive.site_choices import check_site_choices
-from braindive.site_fit import SiteFit
+from braindive.site_choices import begin_sites
+from braindive.stage_tables import score_table, stage_table
 from braindive.staging.change import patients, training_lines
-from braindive.staging.marginal_fit import groups_of
-from braindive.staging.marginal_stager import MarginalStager
-from braindive.staging.population import Design
-from braindive.staging.stagers import PublishedStager, Stager, Stages, TimeStager
-from braindive.values.backends import open_products
-from braindive.values.protocol import Products, Unit
+from braindive.values.protocol import Products
 from braindive.values.walking import one_thread_per_product
 
 
-class DIVE(BaseEstimator):  # type: ignore[misc]
+class DIVE(Fitted, BaseEstimator):  # type: ignore[misc]
     """Data-driven Inference of Vertexwise Evolution.
 
     Infers at once which vertices change alike (clusters), how each cluster changes along the
@@ -337,21 +321,22 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             check_variation(measurements)
             for what, scans in describe_flat_scans(given, find_flat_scans(given)):
                 self._say(DataWarning, f"{what} Leave out what failed: {scans}.", stacklevel=3)
-            site_fit = self._begin_sites(cohort, measurements, controls)
-            if site_fit is not None:
-                measurements = site_fit.adjust(measurements)
+            sites, untold = begin_sites(self, cohort, timeline_of(cohort), measurements)
+            for message in untold:
+                self._say(DataWarning, message, stacklevel=3)
+            if sites is not None:
+                measurements = sites.adjust(measurements)
             outcome = fit_best(
                 measurements, timeline_of(cohort), settings, controls, random, report, resume
             )
             maps_vertices = self.vertices != "alike"
             results = put_in_order(
-                outcome, controls, self.people, self.scale, maps_vertices, design, site_fit
+                outcome, controls, self.people, self.scale, maps_vertices, design, sites
             )
-            self._keep_sites(results)
-            if results.sites is not None:
-                measurements = results.sites.adjust(measurements)
             self._keep(cohort, outcome, results, regions)
             self._keep_effects(covariates, results)
+            if results.sites is not None:
+                measurements = results.sites.adjust(measurements)
             self._learn(measurements)
         judged = progression_sentence(self)
         for category, message in warnings_of(outcome, results, display_names(self), judged):
@@ -391,22 +376,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         >>> bool((stages["score_se"] > 0).all())
         True
         """
-        placed, _, _ = self.place(cohort, client)
-        timeline, stager, scale = placed.timeline, self.stager(), self.stage_scale()
-        with one_thread_per_product(self.n_jobs):
-            errors = stager.errors(placed)
-        outside = stager.is_outside(placed, errors)
-        stages = scale.stages(timeline, placed.speeds, placed.shifts)
-        errors = scale.stage_errors(errors)
-        columns = ("speed", "shift", "score", "speed_se", "shift_se", "score_se")
-        return pd.DataFrame(
-            {
-                **dict(zip(columns, (*stages, *errors.T), strict=True)),
-                "n_visits": timeline.n_visits_of_subject,
-                "outside": outside,
-            },
-            index=pd.Index(cohort.subject_ids, name="subject"),
-        )
+        return stage_table(self, cohort, client)
 
     def scores(self, cohort: Cohort, *, client: Any = None) -> pd.DataFrame:
         """Score of every visit, with its standard error.
@@ -437,21 +407,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         >>> bool((abs(scores["score"] - model.scores_) < 1e-6).all())
         True
         """
-        placed, _, _ = self.place(cohort, client)
-        scale, order = self.stage_scale(), cohort.canonical_order
-        with one_thread_per_product(self.n_jobs):
-            errors = self.stager().score_errors(placed)
-        scores = placed.timeline.scores(placed.speeds, placed.shifts)
-        found = np.empty((2, len(order)))
-        found[:, order] = scale.scores(scores), scale.score_errors(errors)
-        return pd.DataFrame(
-            {
-                "subject": cohort.subjects,
-                "time": cohort.times,
-                "score": found[0],
-                "score_se": found[1],
-            }
-        )
+        return score_table(self, cohort, client)
 
     @overload
     def predict(
@@ -521,61 +477,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         >>> model.predict(late, history=early).shape
         (40, 200)
         """
-        self._check_new(cohort)
-        known = self.prepare(cohort if history is None else history)
-        subjects = cohort.subjects if at is None else at.index.to_numpy()
-        years = cohort.times if at is None else at.to_numpy(dtype=float)
-        rows = _rows_of(subjects, known)
-        z, dtype = self.responsibilities_, known.stored.dtype
-        timeline, stager = timeline_of(known, self.internal_.time_unit), self.stager()
-        # One read for stages and components; with holes, components need one of their own.
-        whole = () if known.has_missing or not personal else (self.personal_.components,)
-        products = self.products(known, client)
-        sums, weights = self.pool(products, *whole)
-        n = len(self.noise_)
-        groups, design = self.groups(known, timeline), self.design(known, timeline)
-        sites = self.site_of_visits(known)
-        stages = stager.place(timeline, sums[:, :n], weights[:, :n], groups, design, sites)
-        if not personal:
-            future = Course.of(stager.trajectories, stages, rows, years)
-            curves = self.internal_.scale.values(future.curves())
-            values: Array = curves.astype(dtype) @ z.T.astype(dtype)
-            values = self._at_sites(values, cohort, at, known)
-            if not return_std:
-                return values
-            return values, np.sqrt(np.broadcast_to(z @ self.noise_**2, values.shape), dtype=dtype)
-        stages, visits = stages.for_prediction(), (timeline.subject_of_visit, timeline.years)
-        past = Course.of(stager.trajectories, stages, *visits)
-        future = Course.of(stager.trajectories, stages, rows, years)
-        with one_thread_per_product():
-            values, variances = self.personal_.predict(
-                products,
-                z,
-                timeline,
-                past,
-                future,
-                return_std,
-                sums[:, n:] if whole else None,
-            )
-        values = self._at_sites(values, cohort, at, known)
-        return values if variances is None else (values, np.sqrt(variances, dtype=dtype))
-
-    def _at_sites(
-        self, values: Array, cohort: Cohort, at: pd.Series | None, known: Cohort
-    ) -> Array:
-        """Predicted values as they will be measured: at the visits' sites, or at people's last."""
-        sites = getattr(self, "sites_", None)
-        if sites is None:
-            return values
-        if at is None:
-            codes = site_codes(cohort, sites.column, sites.names)
-            rows = np.empty_like(codes)
-            rows[cohort.canonical_order] = codes
-        else:
-            codes, timeline = site_codes(known, sites.column, sites.names), self.timeline(known)
-            last = timeline.starts + timeline.n_visits_of_subject - 1
-            rows = codes[last][_rows_of(at.index.to_numpy(), known)]
-        return values + sites.offsets[rows].astype(values.dtype)
+        values, errors = predict_values(self, cohort, at, history, personal, return_std, client)
+        return values if errors is None else (values, errors)
 
     def score(self, cohort: Cohort, y: None = None, *, client: Any = None) -> float:
         """Mean log-likelihood of one measurement of held-out subjects.
@@ -593,21 +496,7 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         -------
         float
         """
-        cohort = self.prepare(cohort)
-        timeline = timeline_of(cohort, self.internal_.time_unit)
-        measurements, stager = self.products(cohort, client), self.stager()
-        sums, weights = self.pool(measurements)
-        groups, design = self.groups(cohort, timeline), self.design(cohort, timeline)
-        sites = self.site_of_visits(cohort)
-        stages = stager.place(timeline, sums, weights, groups, design, sites)
-        scores = timeline.scores(stages.speeds, stages.shifts)
-        found = replace(self.internal_.parameters, trajectories=stager.trajectories, shares=None)
-        with one_thread_per_product():
-            swept, _ = sweep_vertices(measurements, scores, found)
-        with np.errstate(divide="ignore"):
-            evidence = log_evidence(swept.log_densities, np.log(self.responsibilities_))
-        per_measurement = float(evidence.sum()) / float(measurements.counts.sum())
-        return float(self.internal_.scale.log_densities(per_measurement))
+        return mean_log_likelihood(self, cohort, client)
 
     def add_site(self, cohort: Cohort, *, client: Any = None) -> DIVE:
         """Return a model that knows one more site, learnt from a few people who were seen there.
@@ -704,39 +593,11 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         return again
 
     @property
-    def internal_(self) -> Internal:
-        """What the EM found, in internal units; for developers."""
-        if not hasattr(self, "_internal"):
-            raise NotFittedError("this DIVE is not fitted yet; call fit(cohort) first.")
-        return self._internal
-
-    @property
-    def marginal_(self) -> MarginalStager:
-        """What staging has learnt, in internal units; for developers."""
-        if self._marginal is None:
-            raise ParameterError(
-                "this model takes people for alike, or has staging=False; fit it with "
-                'people="differ".'
-            )
-        return self._marginal
-
-    @property
-    def personal_(self) -> PersonalModel:
-        """What prediction has learnt of people's own deviations; for developers."""
-        if self._personal is None:
-            raise ParameterError(
-                "this model was fitted with personal=False; fit it with personal=True, or ask for "
-                "predict(..., personal=False)."
-            )
-        return self._personal
-
-    @property
     def plateaus_reached_(self) -> BoolArray:
         """Whether anybody has reached the early and the late plateau of each trajectory."""
         # The curves know their parameters alone, so it takes the scores of the fit to tell. Files
         # need no place for it, and those written before it was there tell it too.
-        if not hasattr(self, "_internal"):
-            raise NotFittedError("this DIVE is not fitted yet; call fit(cohort) first.")
+        self.check_fitted()
         return np.asarray(self.trajectories_.reached(self.scores_))
 
     def summary(self) -> pd.DataFrame:
@@ -808,95 +669,12 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
 
     def _repr_html_(self) -> str:
         """Show a fitted model as its table of clusters, in a notebook."""
-        if not hasattr(self, "_internal"):
+        if not self.is_fitted:
             return str(self._html_repr())
         return model_page(repr(self), self.summary(), explain_score(self), self.warnings_)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
-
-    def stager(self) -> Stager:
-        """Who places subjects, in internal units: the marginal model, or as published."""
-        found = self.internal_
-        if not self.staging:
-            return TimeStager(found.parameters.trajectories)
-        if self._marginal is not None:
-            return self._marginal
-        parameters, timeline = found.parameters, found.training.timeline
-        known = timeline.scores(parameters.speeds, parameters.shifts)
-        return PublishedStager(parameters, found.priors, known)
-
-    def stage_scale(self) -> Scale:
-        """From the internal units of `stager` to the user's."""
-        scale = self.internal_.scale
-        if self._marginal is None:
-            return scale
-        # The same in every model but those of the first file format.
-        return scale.with_scores(self._marginal.centre, self._marginal.spread)
-
-    def groups(self, cohort: Cohort, timeline: Timeline) -> IntArray | None:
-        """Group of each subject of a cohort in the population, where its controls are known."""
-        if cohort.controls is None or self._marginal is None:
-            return None
-        if self._marginal.population.n_groups == 1:
-            return np.zeros(timeline.n_subjects, dtype=int)
-        return groups_of(timeline, cohort.controls[cohort.canonical_order], least=0)
-
-    def design(self, cohort: Cohort, timeline: Timeline) -> Design | None:
-        """Covariates of each subject of a cohort, where the model knows effects of some."""
-        return design_of(cohort, getattr(self, "covariates_", None), timeline)
-
-    def prepare(self, cohort: Cohort) -> Cohort:
-        """Check a cohort against the model, and apply the preprocessing learnt in training."""
-        self._check_new(cohort)
-        return cohort if self.preprocessing_ is None else self.preprocessing_.transform(cohort)
-
-    def products(self, cohort: Cohort, client: Any = None, *, adjusted: bool = True) -> Products:
-        """Products of the values of a prepared cohort, in the unit of the fit.
-
-        What sites add is taken off, unless they are asked for as they are.
-        """
-        products = self._open(cohort, client, self.internal_.unit)
-        sites = self.site_of_visits(cohort) if adjusted else None
-        return products if sites is None else products.adjusted(self.sites_.adjustment(sites))
-
-    def timeline(self, cohort: Cohort) -> Timeline:
-        """When the subjects of a cohort were seen, in the internal unit of time."""
-        return timeline_of(cohort, self.internal_.time_unit)
-
-    def site_of_visits(self, cohort: Cohort) -> IntArray | None:
-        """Site of each visit in canonical order, where the model knows sites."""
-        known = getattr(self, "sites_", None)
-        return None if known is None else site_codes(cohort, known.column, known.names)
-
-    def place(self, cohort: Cohort, client: Any = None) -> tuple[Stages, Array, Array]:
-        """Stages of a cohort's subjects in internal units, and the sums and weights behind them."""
-        cohort = self.prepare(cohort)
-        timeline = timeline_of(cohort, self.internal_.time_unit)
-        sums, weights = self.pool(self.products(cohort, client))
-        with one_thread_per_product(self.n_jobs):
-            groups, design = self.groups(cohort, timeline), self.design(cohort, timeline)
-            sites = self.site_of_visits(cohort)
-            placed = self.stager().place(timeline, sums, weights, groups, design, sites)
-            return placed, sums, weights
-
-    def pool(self, products: Products, *more: Array) -> tuple[Array, Array]:
-        """Sums and weights of the clusters, and of more maps, at every visit."""
-        columns = self.responsibilities_ * self.internal_.known[:, None]
-        with one_thread_per_product():
-            return products.pool(np.column_stack([columns, *more]))
-
-    def _open(self, cohort: Cohort, client: Any, unit: Unit | None = None) -> Products:
-        """Products of the values of a cohort, in their own unit if none is given."""
-        return open_products(
-            cohort.stored,
-            order=cohort.canonical_rows,
-            missing=cohort.has_missing,
-            n_jobs=self.n_jobs,
-            memory=check_memory(self.memory),
-            unit=unit,
-            client=client,
-        )
 
     def _preprocess(self, cohort: Cohort) -> Cohort:
         """Learn the preprocessing and apply it; its warnings are kept with the model."""
@@ -953,33 +731,15 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
         self.progression_p_: float | None = outcome.progression.p_value
 
     def _keep_effects(self, covariates: Covariates | None, results: Results) -> None:
-        """Set what moves people, or forget what an earlier fit found of it."""
-        for name in ("effects_", "covariates_"):
+        """Set what moves people and what sites add, or forget what an earlier fit found of it."""
+        for name in ("effects_", "covariates_", "sites_"):
             if hasattr(self, name):
                 delattr(self, name)
+        if results.sites is not None:
+            self.sites_ = results.sites.known
         if covariates is not None and results.marginal is not None:
             self.covariates_ = covariates
             self.effects_ = effect_table(covariates, results.internal, results.marginal)
-
-    def _begin_sites(
-        self, cohort: Cohort, measurements: Products, controls: BoolArray | None
-    ) -> SiteFit | None:
-        """Sites before the fit, from one read of the values; None where none are named."""
-        if self.sites is None:
-            return None
-        names, told = check_site_choices(self, cohort)
-        for message in told:
-            self._say(DataWarning, message, stacklevel=4)
-        codes = site_codes(cohort, self.sites, names)
-        timeline = timeline_of(cohort)
-        return SiteFit.begin(measurements, timeline, controls, self.sites, names, codes)
-
-    def _keep_sites(self, results: Results) -> None:
-        """Set what was found of sites, or forget what an earlier fit found of them."""
-        if hasattr(self, "sites_"):
-            del self.sites_
-        if results.sites is not None:
-            self.sites_: Sites = results.sites.known
 
     def _learn(self, measurements: Products) -> None:
         """Learn from the training cohort what prediction needs beyond the course."""
@@ -1001,38 +761,8 @@ class DIVE(BaseEstimator):  # type: ignore[misc]
             if against is not None:
                 self._say(None, against, stacklevel=4)
 
-    def _check_new(self, cohort: Cohort) -> None:
-        """Refuse a cohort that the model cannot have to do with."""
-        check_cohort(cohort)
-        if not hasattr(self, "_internal"):
-            raise NotFittedError("this DIVE is not fitted yet; call fit(cohort) first.")
-        prepared = self.preprocessing_
-        n_vertices = self.n_vertices_ if prepared is None else prepared.n_vertices_in_
-        if cohort.n_vertices != n_vertices:
-            raise CohortError(
-                f"the model was fitted on {n_vertices} vertices, but this cohort has "
-                f"{cohort.n_vertices}; use maps of the same space."
-            )
-
     def _say(self, category: type[Warning] | None, message: str, stacklevel: int) -> None:
         """Keep a warning with the model and, if it has a category, warn."""
         self.warnings_.append(message)
         if category is not None:
             warnings.warn(message, category, stacklevel=stacklevel)
-
-
-def timeline_of(cohort: Cohort, unit: float | None = None) -> Timeline:
-    """Visits of a cohort in canonical order on the internal time axis."""
-    order = cohort.canonical_order
-    return Timeline.from_times(cohort.subject_index[order], cohort.times[order], unit)
-
-
-def _rows_of(subjects: np.ndarray[Any, Any], known: Cohort) -> IntArray:
-    """Position of each visit's subject among the known subjects."""
-    position = {subject: i for i, subject in enumerate(known.subject_ids)}
-    unknown = [subject for subject in subjects if subject not in position]
-    if unknown:
-        raise CohortError(
-            f"no history for subject {unknown[0]!r} ({len(unknown)} visits); leave them out."
-        )
-    return np.array([position[subject] for subject in subjects])

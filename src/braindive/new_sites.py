@@ -2,51 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from braindive.arrays import Array, IntArray
 from braindive.cohort.cohort import Cohort
 from braindive.cohort.sites import LEAST_VISITS, site_names
 from braindive.dive.site_offsets import Sites, cluster_means, learn_one_site
-from braindive.dive.timeline import Timeline
 from braindive.errors import CohortError, ParameterError
-from braindive.results import Internal
+from braindive.fitted import Fitted, timeline_of
 from braindive.staging.marginal_stager import MarginalStager
 from braindive.staging.new_site import fit_new_site, with_site
-from braindive.staging.population import Design
-from braindive.values.protocol import Products
 from braindive.values.walking import one_thread_per_product
 
 # Controls below which a new site is warned of: bias grows with fewer, as one over their root.
 _FEW_CONTROLS = 5
-
-
-class Fitted(Protocol):
-    """What is asked of a fitted `DIVE`."""
-
-    responsibilities_: Array
-    internal_: Internal
-    marginal_: MarginalStager
-
-    def prepare(self, cohort: Cohort) -> Cohort:
-        """Preprocess a cohort."""
-
-    def products(self, cohort: Cohort, client: Any = None, *, adjusted: bool = True) -> Products:
-        """Products of its values."""
-
-    def pool(self, products: Products, *more: Array) -> tuple[Array, Array]:
-        """Sums and weights of the clusters."""
-
-    def timeline(self, cohort: Cohort) -> Timeline:
-        """When its subjects were seen."""
-
-    def groups(self, cohort: Cohort, timeline: Timeline) -> IntArray | None:
-        """Who is a control."""
-
-    def design(self, cohort: Cohort, timeline: Timeline) -> Design | None:
-        """Covariates of its subjects."""
 
 
 def learn_new_sites(
@@ -124,7 +94,8 @@ def _learn(
     client: Any,
 ) -> tuple[Sites, MarginalStager]:
     """Learn one site from people who were all seen there."""
-    products, timeline = model.products(cohort, client, adjusted=False), model.timeline(cohort)
+    products = model.products(cohort, client, adjusted=False)
+    timeline = timeline_of(cohort, model.internal_.time_unit)
     sums, weights = model.pool(products)
     groups = model.groups(cohort, timeline)
     if groups is None:

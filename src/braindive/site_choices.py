@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from braindive.cohort.cohort import Cohort
-from braindive.cohort.sites import check_sites, untold_sites
+from braindive.cohort.sites import check_sites, site_codes, untold_sites
+from braindive.dive.timeline import Timeline
 from braindive.errors import ParameterError
+from braindive.site_fit import SiteFit
+from braindive.values.protocol import Products
 
 
 class Choices(Protocol):
@@ -15,6 +18,30 @@ class Choices(Protocol):
     people: Any
     staging: bool
     sites: Any
+
+
+def begin_sites(
+    model: Choices, cohort: Cohort, timeline: Timeline, measurements: Products
+) -> tuple[SiteFit | None, list[str]]:
+    """Sites before a fit, from one read of the values, and warnings; None where none are named.
+
+    Parameters
+    ----------
+    model : DIVE
+        Names a column.
+    cohort : Cohort
+        The training cohort.
+    timeline : Timeline
+        When its subjects were seen.
+    measurements : Products
+        Of its values.
+    """
+    if model.sites is None:
+        return None, []
+    names, told = check_site_choices(model, cohort)
+    sites = site_codes(cohort, model.sites, names)
+    controls = None if cohort.controls is None else cohort.controls[cohort.canonical_order]
+    return SiteFit.begin(measurements, timeline, controls, model.sites, names, sites), told
 
 
 def check_site_choices(model: Choices, cohort: Cohort) -> tuple[tuple[str, ...], list[str]]:

@@ -10,7 +10,7 @@ from scipy.optimize import lsq_linear
 
 import braindive as bd
 from braindive.dive.timeline import Timeline
-from braindive.estimator import timeline_of
+from braindive.fitted import timeline_of
 from braindive.prediction import learning, left_out
 from braindive.prediction.course import foresee, histories
 from braindive.prediction.kernel import Kernel

@@ -9,6 +9,7 @@ import zarr
 
 import braindive as bd
 from braindive import estimator
+from braindive import fitted as fitted_models
 from braindive.prediction import learning
 from braindive.prediction.learning import learn_personal
 from braindive.values.local import LocalProducts, add, rows_of
@@ -163,7 +164,7 @@ def test_a_new_place_for_values_is_one_class(monkeypatch, cohort, fitted, in_mem
         return opened[-1]
 
     opened = []
-    monkeypatch.setattr(estimator, "open_products", open_halves)
+    monkeypatch.setattr(fitted_models, "open_products", open_halves)
     assert_same(everything(cohort, *fitted), in_memory)
     assert_same_fit(bd.DIVE(3, n_init=1, random_state=0).fit(cohort), fitted[0])
     assert len(opened) > 3

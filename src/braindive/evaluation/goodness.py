@@ -14,7 +14,8 @@ from braindive.cluster_names import display_names
 from braindive.cohort import Cohort
 from braindive.dive.pooled import PooledMeans
 from braindive.errors import ParameterError
-from braindive.estimator import DIVE, timeline_of
+from braindive.estimator import DIVE
+from braindive.fitted import timeline_of
 from braindive.staging.covariance import CorrelatedStageProblem
 from braindive.staging.marginal_stager import MarginalStages
 from braindive.staging.marginal_starts import moment_problem
@@ -107,13 +108,7 @@ def goodness_of_fit(model: DIVE, cohort: Cohort, *, client: Any = None) -> Goodn
     fitted, measurements = model.internal_, model.products(cohort, client)
     timeline = timeline_of(cohort, fitted.time_unit)
     stager = model.stager()
-    staged = stager.place(
-        timeline,
-        *model.pool(measurements),
-        model.groups(cohort, timeline),
-        model.design(cohort, timeline),
-        model.site_of_visits(cohort),
-    )
+    staged = model.place_pooled(cohort, timeline, *model.pool(measurements))
     problem, speeds, shifts = _residual_problem(model, staged), staged.speeds, staged.shifts
     scores = timeline.scores(speeds, shifts)
     with one_thread_per_product():

@@ -18,7 +18,7 @@ from braindive.arrays import Array
 from braindive.cohort import Cohort
 from braindive.dive.timeline import Timeline
 from braindive.effects import degrees_of_freedom, shift_row, speed_row
-from braindive.estimator import timeline_of
+from braindive.fitted import timeline_of
 from braindive.staging.effects_fit import fit_effects
 from braindive.staging.marginal_fit import groups_of
 from braindive.staging.marginal_stager import MarginalStager, Training
@@ -178,7 +178,7 @@ def _people(model: Any, cohort: Cohort | None) -> tuple[Training, np.ndarray[Any
     if marginal.population.n_groups > 1 and cohort.controls is not None:
         groups = groups_of(timeline, cohort.controls[cohort.canonical_order], least=0)
     reference = np.ones(len(timeline.times), dtype=bool)
-    sites = model.site_of_visits(cohort)
+    sites = model.sites_of_visits(cohort)
     others = Training(timeline, sums, weights, reference, training.bounds, groups, sites=sites)
     return others, np.asarray(cohort.subject_ids)
 

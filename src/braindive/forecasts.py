@@ -1,0 +1,100 @@
+"""Expected values of visits, by a fitted model and what is known of each person."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from braindive.arrays import Array, IntArray
+from braindive.cohort.cohort import Cohort
+from braindive.errors import CohortError
+from braindive.fitted import Fitted, timeline_of
+from braindive.prediction.course import Course
+from braindive.values.walking import one_thread_per_product
+
+
+def predict_values(
+    model: Fitted,
+    cohort: Cohort,
+    at: pd.Series | None = None,
+    history: Cohort | None = None,
+    personal: bool = True,
+    with_errors: bool = False,
+    client: Any = None,
+) -> tuple[Array, Array | None]:
+    """Expected values of visits, and their standard deviations if asked for; see `DIVE.predict`.
+
+    Parameters
+    ----------
+    model : Fitted
+        A fitted model.
+    cohort, at, history, personal, client
+        As in `DIVE.predict`.
+    with_errors : bool
+        Whether standard deviations of measurements around their predictions are wanted.
+
+    Returns
+    -------
+    values, errors : (n_visits, n_vertices)
+    """
+    model.check_new(cohort)
+    known = model.prepare(cohort if history is None else history)
+    subjects = cohort.subjects if at is None else at.index.to_numpy()
+    years = cohort.times if at is None else at.to_numpy(dtype=float)
+    rows = _rows_of(subjects, known)
+    z, dtype = model.responsibilities_, known.stored.dtype
+    timeline, curves = timeline_of(known, model.internal_.time_unit), model.stager().trajectories
+    # One read for stages and components; with holes, components need one of their own.
+    whole = () if known.has_missing or not personal else (model.personal_.components,)
+    products = model.products(known, client)
+    sums, weights = model.pool(products, *whole)
+    n = len(model.noise_)
+    stages = model.place_pooled(known, timeline, sums[:, :n], weights[:, :n])
+    if not personal:
+        course = Course.of(curves, stages, rows, years)
+        along = model.internal_.scale.values(course.curves())
+        values: Array = along.astype(dtype) @ z.T.astype(dtype)
+        values = _at_sites(model, values, cohort, at, known)
+        if not with_errors:
+            return values, None
+        variances = np.broadcast_to(z @ model.noise_**2, values.shape)
+        return values, np.sqrt(variances, dtype=dtype)
+    stages, visits = stages.for_prediction(), (timeline.subject_of_visit, timeline.years)
+    past = Course.of(curves, stages, *visits)
+    future = Course.of(curves, stages, rows, years)
+    with one_thread_per_product():
+        values, found = model.personal_.predict(
+            products, z, timeline, past, future, with_errors, sums[:, n:] if whole else None
+        )
+    values = _at_sites(model, values, cohort, at, known)
+    return values, None if found is None else np.sqrt(found, dtype=dtype)
+
+
+def _at_sites(
+    model: Fitted, values: Array, cohort: Cohort, at: pd.Series | None, known: Cohort
+) -> Array:
+    """Values as they will be measured: at the visits' sites, or at where people were seen last."""
+    codes = model.sites_of_visits(cohort if at is None else known)
+    if codes is None:
+        return values
+    if at is None:
+        rows = np.empty_like(codes)
+        rows[cohort.canonical_order] = codes
+    else:
+        timeline = timeline_of(known)
+        last = timeline.starts + timeline.n_visits_of_subject - 1
+        rows = codes[last][_rows_of(at.index.to_numpy(), known)]
+    return np.asarray(values + model.sites_.offsets[rows].astype(values.dtype))
+
+
+def _rows_of(subjects: np.ndarray[Any, Any], known: Cohort) -> IntArray:
+    """Position of each visit's subject among the known subjects."""
+    position = {subject: i for i, subject in enumerate(known.subject_ids)}
+    unknown = [subject for subject in subjects if subject not in position]
+    if unknown:
+        raise CohortError(
+            f"no history for subject {unknown[0]!r} ({len(unknown)} visits); leave them out."
+        )
+    return np.array([position[subject] for subject in subjects])
