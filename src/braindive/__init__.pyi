@@ -52,7 +52,7 @@ from braindive.plotting.scores import plot_cognition, plot_scores, plot_truth
 from braindive.plotting.trajectories import plot_subjects, plot_trajectories
 from braindive.report.build import Report, build_report
 from braindive.simulation import Simulation, simulate_cohort
-from braindive.site_table import site_table
+from braindive.site_tables import site_table
 from braindive.space import Regions, Space, Surface, Volume
 from braindive.variants import no_staging_model, roi_model
 

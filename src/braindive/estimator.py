@@ -523,12 +523,12 @@ class DIVE(Fitted, BaseEstimator):  # type: ignore[misc]
         >>> cohort = bd.simulate_cohort(
         ...     60, n_vertices=60, noise=0.3, control_share=0.4, sites=3, random_state=0
         ... ).cohort
-        >>> is_new = (cohort.table["site"] == "site 3").to_numpy()
+        >>> is_new = (cohort.table["site"] == "site 1").to_numpy()
         >>> model = bd.DIVE(2, sites="site", personal=False, random_state=0)
         >>> model = model.fit(cohort.select(visits=~is_new))
         >>> wider = model.add_site(cohort.select(visits=is_new))
         >>> wider.sites_.names
-        ('site 1', 'site 2', 'site 3')
+        ('site 2', 'site 3', 'site 1')
         """
         sites, marginal, told = learn_new_sites(self, cohort, client)
         wider = copy.copy(self)

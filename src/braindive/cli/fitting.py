@@ -413,7 +413,7 @@ def _report(model: bd.DIVE, path: Path, json: bool) -> None:
         markup=False,
     )
     if model.sites is not None:
-        from braindive.site_table import sites_in_words
+        from braindive.site_tables import sites_in_words
 
         output.print(sites_in_words(model), markup=False, soft_wrap=True)
     if effects is not None:

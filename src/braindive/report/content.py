@@ -20,7 +20,7 @@ from braindive.report.picture import PagePicture, draw_surface
 from braindive.report.places import Place, describe_places
 from braindive.report.planes import draw_volume
 from braindive.score_names import score_is_in_years
-from braindive.site_table import site_table
+from braindive.site_tables import site_table
 from braindive.space import Surface, Volume
 
 _LARGEST = 65_535

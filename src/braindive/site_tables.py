@@ -64,7 +64,7 @@ def sites_in_words(model: Any) -> str:
     Examples
     --------
     >>> import braindive as bd
-    >>> from braindive.site_table import sites_in_words
+    >>> from braindive.site_tables import sites_in_words
     >>> cohort = bd.simulate_cohort(
     ...     60, n_vertices=60, noise=0.3, control_share=0.4, sites=2, random_state=0
     ... ).cohort
