@@ -79,7 +79,7 @@ def _check_people(cohort: Cohort, name: str, stager: MarginalStager) -> list[str
     if n_controls >= _FEW_CONTROLS:
         return []
     return [
-        f"site {name} was learnt from {n_controls} controls: what it adds and how far its people "
+        f"site {name!r} was learnt from {n_controls} controls: what it adds and how far its people "
         "are can hardly be told apart, so the model takes them to be as far as people of their "
         "kind elsewhere. About ten controls tell it."
     ]

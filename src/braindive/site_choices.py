@@ -67,7 +67,8 @@ def check_site_choices(model: Choices, cohort: Cohort) -> tuple[tuple[str, ...],
     untold = untold_sites(cohort, model.sites, names)
     if not untold:
         return names, []
-    which = f"site {untold[0]}" if len(untold) == 1 else f"sites {', '.join(untold)}"
+    listed = ", ".join(map(repr, untold))
+    which = f"site {listed}" if len(untold) == 1 else f"sites {listed}"
     if cohort.controls is None:
         why = "controls are not known, and nobody at {} was seen at another site"
     else:

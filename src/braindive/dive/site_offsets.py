@@ -157,6 +157,8 @@ def learn_sites(
     variances /= np.maximum(seen, 1e-300)
     is_seen = (z.sum(axis=1) > 0.5) & (measurements.counts > 0)
     offsets = _shrunk_offsets(raw, variances, z, is_seen, means)
+    # Sites are shrunk by different amounts, and what is left of their average is no site's.
+    offsets = offsets - np.bincount(sites, minlength=n_sites) @ offsets / len(sites)
     scales = _shrunk_scales(squares, freedoms, within, is_seen)
     return replace(
         known,
