@@ -213,7 +213,6 @@ def test_add_site_says_what_it_needs(without_first, model, blind, simulation):
     [
         ("scanner", None, "no column 'scanner'"),
         ("site", lambda column: column.where(column.index > 2), "empty for 3 visits"),
-        ("site", lambda column: column.where(column.index > 2, "site 9"), "'site 9' has 3 visits"),
         ("site", lambda column: "here", "all visits are from 'here'"),
     ],
 )
@@ -232,14 +231,20 @@ def test_sites_need_a_model_in_which_people_differ(simulation):
         dive(sites=["site"]).fit(simulation.cohort)
 
 
-def test_a_site_of_patients_alone_is_warned_of(simulation):
+def test_sites_of_patients_alone_and_of_few_visits_are_warned_of(simulation):
     cohort = simulation.cohort
     movers = cohort.table.groupby(cohort.subjects)["site"].transform("nunique").to_numpy() > 1
     lonely = (cohort.table["site"] == "site 3").to_numpy() & (cohort.controls | movers)
     cohort = cohort.select(visits=~lonely)
-    with pytest.warns(DataWarning, match="no controls at site 'site 3'"):
-        model = dive(sites="site").fit(cohort)
+    few = np.arange(cohort.n_visits) < 2
+    table = cohort.table.assign(site=cohort.table["site"].mask(few, "site 9"))
+    with (
+        pytest.warns(DataWarning, match="no controls at site 'site 3'"),
+        pytest.warns(DataWarning, match="site 'site 9' of 'site' had fewer than 5 visits"),
+    ):
+        model = dive(sites="site").fit(with_table(cohort, table))
     assert any("cannot be told apart" in told for told in model.warnings_)
+    assert np.isfinite(model.baseline_scores_se_).all()
 
 
 def test_sites_that_are_numbers_are_the_same_with_and_without_a_decimal_point():

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from braindive.cohort.cohort import Cohort
-from braindive.cohort.sites import check_sites, site_codes, untold_sites
+from braindive.cohort.sites import (
+    LEAST_VISITS,
+    check_sites,
+    site_codes,
+    small_sites,
+    untold_sites,
+)
 from braindive.dive.timeline import Timeline
 from braindive.errors import ParameterError
 from braindive.site_fit import SiteFit
@@ -64,17 +70,28 @@ def check_site_choices(model: Choices, cohort: Cohort) -> tuple[tuple[str, ...],
             "marginal model, together with the stages."
         )
     names = check_sites(cohort, model.sites)
+    found = []
+    small = small_sites(cohort, model.sites)
+    if small:
+        found.append(
+            f"{_listed(small)} of {model.sites!r} had fewer than {LEAST_VISITS} visits, which say "
+            "little of what a site adds: join sites that have the same scanner, or leave these "
+            "visits out."
+        )
     untold = untold_sites(cohort, model.sites, names)
-    if not untold:
-        return names, []
-    listed = ", ".join(map(repr, untold))
-    which = f"site {listed}" if len(untold) == 1 else f"sites {listed}"
-    if cohort.controls is None:
-        why = "controls are not known, and nobody at {} was seen at another site"
-    else:
-        why = "there are no controls at {}, and nobody there was seen at another site"
-    return names, [
-        f"{why.format(which)}: what the site adds and how far its people are cannot be told apart, "
-        "so the model takes them to be as far as people of their kind elsewhere. Mark controls, or "
-        "do not compare scores between these sites."
-    ]
+    if untold:
+        if cohort.controls is None:
+            why = f"controls are not known, and nobody at {_listed(untold)} was seen elsewhere"
+        else:
+            why = f"there are no controls at {_listed(untold)}, and nobody there was seen elsewhere"
+        found.append(
+            f"{why}: what a site adds and how far its people are cannot be told apart, so the "
+            "model takes them to be as far as people of their kind elsewhere. Mark controls, or "
+            "do not compare scores between these sites."
+        )
+    return names, found
+
+
+def _listed(sites: list[str]) -> str:
+    word = "site" if len(sites) == 1 else "sites"
+    return f"{word} {', '.join(map(repr, sites))}"

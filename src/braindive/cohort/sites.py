@@ -12,8 +12,8 @@ from braindive.arrays import IntArray
 from braindive.cohort.cohort import Cohort
 from braindive.errors import CohortError, ParameterError
 
-# Visits from which on a site can have offsets of its own. A choice: with fewer, what is shrunk
-# towards the other sites is next to nothing.
+# Visits below which little is learnt of a site: it is warned of, and not added to a fitted model.
+# A choice.
 LEAST_VISITS = 5
 
 
@@ -38,9 +38,9 @@ def site_names(cohort: Cohort, column: Any) -> np.ndarray[Any, Any]:
     if not isinstance(column, str):
         raise ParameterError(f"sites must be the name of a column of the table; got {column!r}.")
     if column not in cohort.table:
-        columns = ", ".join(map(str, cohort.table.columns))
+        columns = ", ".join(map(str, cohort.table.columns)) or "none"
         raise CohortError(
-            f"sites: the table has no column {column!r} with the site of each visit; it has "
+            f"sites: the table has no column {column!r} with the site of each visit; its columns: "
             f"{columns}."
         )
     found = cohort.table[column]
@@ -68,7 +68,7 @@ def _name(value: Any) -> str:
 
 
 def check_sites(cohort: Cohort, column: Any) -> tuple[str, ...]:
-    """Names of all sites of a training cohort, sorted; each must have visits enough."""
+    """Names of all sites of a training cohort, sorted; there must be two at least."""
     names = site_names(cohort, column)
     counts = pd.Series(names).value_counts().sort_index()
     if len(counts) == 1:
@@ -76,14 +76,13 @@ def check_sites(cohort: Cohort, column: Any) -> tuple[str, ...]:
             f"sites: all visits are from {counts.index[0]!r}; fit without sites, there is nothing "
             "to tell apart."
         )
-    small = counts[counts < LEAST_VISITS]
-    if len(small):
-        raise CohortError(
-            f"sites: {small.index[0]!r} has {small.iloc[0]} visits, fewer than {LEAST_VISITS}"
-            + (f" (and {len(small) - 1} more sites)" if len(small) > 1 else "")
-            + "; join it with a site that has the same scanner, or leave it out."
-        )
     return tuple(map(str, counts.index))
+
+
+def small_sites(cohort: Cohort, column: str) -> list[str]:
+    """Sites with few visits."""
+    counts = pd.Series(site_names(cohort, column)).value_counts().sort_index()
+    return [str(name) for name in counts.index[counts < LEAST_VISITS]]
 
 
 def site_codes(cohort: Cohort, column: str, names: Sequence[str]) -> IntArray:

@@ -62,6 +62,11 @@ class Sites:
     variances: Array
     levels: Array
 
+    def __repr__(self) -> str:
+        """Say what it is of, and not all its numbers."""
+        n_vertices = self.offsets.shape[1]
+        return f"Sites({self.n_sites} of the column {self.column!r}, {n_vertices:,} vertices)"
+
     @property
     def n_sites(self) -> int:
         """Number of sites."""
