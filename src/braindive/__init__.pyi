@@ -52,6 +52,7 @@ from braindive.plotting.scores import plot_cognition, plot_scores, plot_truth
 from braindive.plotting.trajectories import plot_subjects, plot_trajectories
 from braindive.report.build import Report, build_report
 from braindive.simulation import Simulation, simulate_cohort
+from braindive.site_tables import site_table
 from braindive.space import Regions, Space, Surface, Volume
 from braindive.variants import no_staging_model, roi_model
 
@@ -132,6 +133,7 @@ __all__ = [
     "roi_model",
     "select_n_clusters",
     "simulate_cohort",
+    "site_table",
     "summarise_comparison",
     "write_cohort",
     "write_maps",

@@ -6,6 +6,7 @@ fitted model does for people is in `fitted`, `stage_tables`, `forecasts` and `cr
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -35,6 +36,7 @@ from braindive.fit_warnings import direction_warning, prediction_warnings, warni
 from braindive.fitted import Fitted, timeline_of
 from braindive.forecasts import predict_values
 from braindive.io.models import package_versions, write_model
+from braindive.new_sites import learn_new_sites
 from braindive.notebook import model_page
 from braindive.prediction.learning import learn_personal
 from braindive.prediction.personal import PersonalModel
@@ -42,6 +44,7 @@ from braindive.progress import Progress, on_standard_error
 from braindive.progression_words import progression_sentence
 from braindive.results import Internal, Results, put_in_order
 from braindive.score_names import explain_score
+from braindive.site_choices import begin_sites
 from braindive.stage_tables import score_table, stage_table
 from braindive.staging.change import patients, training_lines
 from braindive.values.protocol import Products
@@ -107,6 +110,10 @@ class DIVE(Fitted, BaseEstimator):  # type: ignore[misc]
         estimated together with everything else. Controls, where they are known, and others have
         means of their own in any case; effects are those among people of the same kind. People
         whose value is not known are staged as usual ones.
+    sites : str, optional
+        Column of the cohort's table with the site or scanner of each visit. What a site adds to
+        every vertex, and by how much it multiplies noise, is estimated together with everything
+        else and taken off; people may change site. See `add_site` for one that is seen later.
     scale : {"years", "controls"}, default "years"
         Unit of the score. In years, the mean speed of the people who are not controls is one year
         per year, and 0 is where the earliest cluster is half-way. The published scale gives the
@@ -156,6 +163,9 @@ class DIVE(Fitted, BaseEstimator):  # type: ignore[misc]
         `covariate`, `contrast` (what is compared), `estimate`, `se`, 95 % interval `low` to `high`,
         and `p` of the test that there is no effect. Effects on the shift are in the unit of the
         score, by default years ahead at the first visit; those on the speed are ratios of speeds.
+    sites_ : Sites
+        With `sites`: `names`, and of every site and vertex `offsets`, in the unit of the values,
+        and `scales`, noise relative to that of all; `braindive.site_table` has a row for each.
     spatial_strength_ : float
         Strength of the Markov random field; 0 if it is off.
     objective_ : (n_iterations,)
@@ -224,6 +234,7 @@ class DIVE(Fitted, BaseEstimator):  # type: ignore[misc]
         vertices: Literal["auto", "differ", "alike"] = "auto",
         speed_on: Sequence[str] | None = None,
         shift_on: Sequence[str] | None = None,
+        sites: str | None = None,
         scale: Literal["years", "controls"] = "years",
         personal: bool = True,
         n_jobs: int | None = None,
@@ -247,6 +258,7 @@ class DIVE(Fitted, BaseEstimator):  # type: ignore[misc]
         self.vertices = vertices
         self.speed_on = speed_on
         self.shift_on = shift_on
+        self.sites = sites
         self.scale = scale
         self.personal = personal
         self.n_jobs = n_jobs
@@ -309,15 +321,22 @@ class DIVE(Fitted, BaseEstimator):  # type: ignore[misc]
             check_variation(measurements)
             for what, scans in describe_flat_scans(given, find_flat_scans(given)):
                 self._say(DataWarning, f"{what} Leave out what failed: {scans}.", stacklevel=3)
+            sites, untold = begin_sites(self, cohort, timeline_of(cohort), measurements)
+            for message in untold:
+                self._say(DataWarning, message, stacklevel=3)
+            if sites is not None:
+                measurements = sites.adjust(measurements)
             outcome = fit_best(
                 measurements, timeline_of(cohort), settings, controls, random, report, resume
             )
             maps_vertices = self.vertices != "alike"
             results = put_in_order(
-                outcome, controls, self.people, self.scale, maps_vertices, design
+                outcome, controls, self.people, self.scale, maps_vertices, design, sites
             )
             self._keep(cohort, outcome, results, regions)
             self._keep_effects(covariates, results)
+            if results.sites is not None:
+                measurements = results.sites.adjust(measurements)
             self._learn(measurements)
         judged = progression_sentence(self)
         for category, message in warnings_of(outcome, results, display_names(self), judged):
@@ -479,6 +498,46 @@ class DIVE(Fitted, BaseEstimator):  # type: ignore[misc]
         """
         return mean_log_likelihood(self, cohort, client)
 
+    def add_site(self, cohort: Cohort, *, client: Any = None) -> DIVE:
+        """Return a model that knows one more site, learnt from a few people who were seen there.
+
+        Curves, clusters and everything else stay as they are. Standard errors of the stages of
+        people from the new site carry what is not known of it.
+
+        Parameters
+        ----------
+        cohort : Cohort
+            About ten controls who were seen at the new site, and others if there are any; the
+            column with the sites has its name. Visits at sites that are known are left out.
+        client : distributed.Client, optional
+            Dask cluster over which to spread the values.
+
+        Returns
+        -------
+        DIVE
+            This model does not change.
+
+        Examples
+        --------
+        >>> import braindive as bd
+        >>> cohort = bd.simulate_cohort(
+        ...     60, n_vertices=60, noise=0.3, control_share=0.4, sites=3, random_state=0
+        ... ).cohort
+        >>> is_new = (cohort.table["site"] == "site 1").to_numpy()
+        >>> model = bd.DIVE(2, sites="site", personal=False, random_state=0)
+        >>> model = model.fit(cohort.select(visits=~is_new))
+        >>> wider = model.add_site(cohort.select(visits=is_new))
+        >>> wider.sites_.names
+        ('site 2', 'site 3', 'site 1')
+        """
+        sites, marginal, told = learn_new_sites(self, cohort, client)
+        wider = copy.copy(self)
+        wider.sites_, wider._marginal = sites, marginal
+        wider.warnings_ = list(self.warnings_)
+        for message in told:
+            wider._say(DataWarning, message, stacklevel=3)
+        return wider
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the fitted model as one file.
 
@@ -528,10 +587,10 @@ class DIVE(Fitted, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_clone__(self) -> DIVE:
         """Copy the parameters; a model to start from stays fitted, which its copy would not be."""
-        copy: DIVE = super().__sklearn_clone__()
+        again: DIVE = super().__sklearn_clone__()
         if isinstance(self.start, DIVE):
-            copy.start = self.start
-        return copy
+            again.start = self.start
+        return again
 
     @property
     def plateaus_reached_(self) -> BoolArray:
@@ -672,10 +731,12 @@ class DIVE(Fitted, BaseEstimator):  # type: ignore[misc]
         self.progression_p_: float | None = outcome.progression.p_value
 
     def _keep_effects(self, covariates: Covariates | None, results: Results) -> None:
-        """Set what moves people, or forget what an earlier fit found of it."""
-        for name in ("effects_", "covariates_"):
+        """Set what moves people and what sites add, or forget what an earlier fit found of it."""
+        for name in ("effects_", "covariates_", "sites_"):
             if hasattr(self, name):
                 delattr(self, name)
+        if results.sites is not None:
+            self.sites_ = results.sites.known
         if covariates is not None and results.marginal is not None:
             self.covariates_ = covariates
             self.effects_ = effect_table(covariates, results.internal, results.marginal)

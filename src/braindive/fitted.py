@@ -14,6 +14,8 @@ from braindive.arrays import Array, IntArray
 from braindive.checks import check_memory
 from braindive.cohort.cohort import Cohort, check_cohort
 from braindive.cohort.preprocessing import Preprocessing
+from braindive.cohort.sites import site_codes
+from braindive.dive.site_offsets import Sites
 from braindive.dive.timeline import Timeline
 from braindive.effects import Covariates, design_of
 from braindive.errors import CohortError, NotFittedError, ParameterError
@@ -40,6 +42,7 @@ class Fitted:
     noise_: Array
     n_vertices_: int
     covariates_: Covariates
+    sites_: Sites
     _internal: Internal
     _marginal: MarginalStager | None
     _personal: PersonalModel | None
@@ -116,9 +119,20 @@ class Fitted:
         self.check_new(cohort)
         return cohort if self.preprocessing_ is None else self.preprocessing_.transform(cohort)
 
-    def products(self, cohort: Cohort, client: Any = None) -> Products:
-        """Products of the values of a prepared cohort, in the unit of the fit."""
-        return self._open(cohort, client, self.internal_.unit)
+    def products(self, cohort: Cohort, client: Any = None, *, adjusted: bool = True) -> Products:
+        """Products of the values of a prepared cohort, in the unit of the fit.
+
+        What sites add is taken off, unless they are asked for as they are.
+        """
+        products = self._open(cohort, client, self.internal_.unit)
+        sites = self.sites_of_visits(cohort) if adjusted else None
+        return products if sites is None else products.adjusted(self.sites_.adjustment(sites))
+
+    def sites_of_visits(self, cohort: Cohort) -> IntArray | None:
+        """Site of each visit in canonical order, where the model knows sites."""
+        if not hasattr(self, "sites_"):
+            return None
+        return site_codes(cohort, self.sites_.column, self.sites_.names)
 
     def place(self, cohort: Cohort, client: Any = None) -> tuple[Stages, Array, Array]:
         """Stages of a cohort's subjects in internal units, and the sums and weights behind them."""
@@ -133,7 +147,8 @@ class Fitted:
     ) -> Stages:
         """Stages of a prepared cohort's subjects whose values have been pooled over clusters."""
         groups, design = self.groups(cohort, timeline), self.design(cohort, timeline)
-        return self.stager().place(timeline, sums, weights, groups, design)
+        sites = self.sites_of_visits(cohort)
+        return self.stager().place(timeline, sums, weights, groups, design, sites)
 
     def pool(self, products: Products, *more: Array) -> tuple[Array, Array]:
         """Sums and weights of the clusters, and of more maps, at every visit."""

@@ -56,6 +56,7 @@ def predict_values(
         course = Course.of(curves, stages, rows, years)
         along = model.internal_.scale.values(course.curves())
         values: Array = along.astype(dtype) @ z.T.astype(dtype)
+        values = _at_sites(model, values, cohort, at, known)
         if not with_errors:
             return values, None
         variances = np.broadcast_to(z @ model.noise_**2, values.shape)
@@ -67,7 +68,25 @@ def predict_values(
         values, found = model.personal_.predict(
             products, z, timeline, past, future, with_errors, sums[:, n:] if whole else None
         )
+    values = _at_sites(model, values, cohort, at, known)
     return values, None if found is None else np.sqrt(found, dtype=dtype)
+
+
+def _at_sites(
+    model: Fitted, values: Array, cohort: Cohort, at: pd.Series | None, known: Cohort
+) -> Array:
+    """Values as they will be measured: at the visits' sites, or at where people were seen last."""
+    codes = model.sites_of_visits(cohort if at is None else known)
+    if codes is None:
+        return values
+    if at is None:
+        rows = np.empty_like(codes)
+        rows[cohort.canonical_order] = codes
+    else:
+        timeline = timeline_of(known)
+        last = timeline.starts + timeline.n_visits_of_subject - 1
+        rows = codes[last][_rows_of(at.index.to_numpy(), known)]
+    return np.asarray(values + model.sites_.offsets[rows].astype(values.dtype))
 
 
 def _rows_of(subjects: np.ndarray[Any, Any], known: Cohort) -> IntArray:

@@ -17,6 +17,7 @@ from braindive.dive.starts import Outcome
 from braindive.dive.timeline import Timeline
 from braindive.dive.vertex_curves import map_vertices
 from braindive.scale import Scale
+from braindive.site_fit import SiteFit
 from braindive.staging.curve_uncertainty import unit_of_controls, unit_of_years
 from braindive.staging.marginal_fit import (
     MarginalFit,
@@ -30,6 +31,7 @@ from braindive.staging.marginal_stager import (
     Training,
 )
 from braindive.staging.population import Design
+from braindive.staging.site_means import ClusterSites, SiteMeans
 from braindive.staging.stagers import PublishedStager
 from braindive.staging.visit_noise import ROUNDS, VisitNoise
 from braindive.values.protocol import Unit
@@ -96,6 +98,8 @@ class Results:
     controls_lead : float
         By how many standard errors controls come before the others; negative where they come
         after them, and 0 where it is not known.
+    sites : SiteFit or None
+        What was found of sites.
     """
 
     internal: Internal
@@ -108,6 +112,7 @@ class Results:
     direction_is_clear: bool
     converged: bool
     controls_lead: float
+    sites: SiteFit | None = None
 
 
 def put_in_order(
@@ -117,6 +122,7 @@ def put_in_order(
     scale: ScoreScale = "years",
     maps_vertices: bool = True,
     design: Design | None = None,
+    sites: SiteFit | None = None,
 ) -> Results:
     """Take the EM's outcome, or the marginal fit that starts from it, to what is shown.
 
@@ -134,36 +140,59 @@ def put_in_order(
         Whether to find every vertex's own curve.
     design : Design, optional
         Covariates that move people's shifts and speeds.
+    sites : SiteFit, optional
+        Sites as the EM knew them.
     """
     state, problem = outcome.state, outcome.problem
     timeline, found = problem.timeline, state.parameters
     groups, reference = groups_of(timeline, controls), _reference(controls, timeline)
     fit: MarginalFit | None = None
     marginal: MarginalStager | None = None
+    known_sites: ClusterSites | None = None
     centre, spread = 0.0, 1.0 / timeline.unit
     errors = np.zeros((timeline.n_subjects, 3))
     if problem.staging and people == "differ":
         pooled = _pooled(state, problem)
-        fit = fit_marginal(pooled, timeline, found, problem.priors, controls, design)
+        unit_scale, z = problem.measurements.unit.scale, state.responsibilities
+        offsets = None if sites is None else sites.start(z, pooled, unit_scale)
+        fit = fit_marginal(pooled, timeline, found, problem.priors, controls, design, sites=offsets)
         # Clusters as these curves and stages have them, and then the curves of these clusters.
         shown = _shown(found, _stages(fit), pooled)
-        state = relabel(problem, shown, state.responsibilities)
-        pooled = _pooled(state, problem)
-        fit = fit.refined(pooled, state.parameters.noise)
+        if sites is not None:
+            sites = sites.learn(fit, problem, shown, z)
+            problem = replace(problem, measurements=sites.adjust(problem.measurements))
+        state = relabel(problem, shown, z)
+        pooled, z = _pooled(state, problem), state.responsibilities
+        if sites is None:
+            fit = fit.refined(pooled, state.parameters.noise)
+        else:
+            known_sites = sites.by_cluster(z, unit_scale)
+            offsets = SiteMeans.at(sites.sites, known_sites)
+            fit = fit.refined(pooled, state.parameters.noise, offsets)
         fit, visit_noise = _with_visit_noise(fit)
+        if sites is not None:
+            sites = sites.end(fit, z, unit_scale)
+            problem = replace(problem, measurements=sites.adjust(problem.measurements))
+            state = replace(state, pooled=problem.measurements.pool(z))
+            pooled = _pooled(state, problem)
         if scale == "controls":
             unit = unit_of_controls(fit.climb.problem, fit.climb.evaluation.posterior, reference)
         else:
             unit = unit_of_years(fit.climb.problem, fit.climb.evaluation.posterior)
-        marginal = MarginalStager.of(fit, unit, visit_noise)
+        known_sites = None if sites is None else sites.by_cluster(z, unit_scale)
+        marginal = MarginalStager.of(fit, unit, visit_noise, known_sites)
         # Placed as anybody else would be, from what the model keeps, for the same answer.
         sums, weights = _sums(state)
-        placed = marginal.place(timeline, sums, weights, groups, design)
+        visits = None if sites is None else sites.sites
+        placed = marginal.place(timeline, sums, weights, groups, design, visits)
         found = _shown(state.parameters, placed, pooled)
         # Origin and unit are those of the stages as they are shown.
         centre, spread = _unit_of(found, timeline, reference, groups, scale)
         marginal = replace(marginal, centre=centre, spread=spread)
         errors = marginal.errors(placed)
+        if sites is not None:
+            curves = found.trajectories.evaluate(timeline.scores(found.speeds, found.shifts))
+            sites = sites.with_levels(problem.measurements, curves, z, reference)
     elif problem.staging:
         # Valleys are looked for over the range of the known shifts: once from those of the EM, and
         # once from those that the model keeps, as `stage` will.
@@ -190,7 +219,14 @@ def put_in_order(
     responsibilities[unseen] = 1 / len(order)
     sums, weights = _sums(state)
     training = Training(
-        timeline, sums[:, order], weights[:, order], reference, problem.bounds, groups, design
+        timeline,
+        sums[:, order],
+        weights[:, order],
+        reference,
+        problem.bounds,
+        groups,
+        design,
+        None if sites is None else sites.sites,
     )
     internal = Internal(
         found,
@@ -217,6 +253,7 @@ def put_in_order(
         outcome.direction_is_clear if fit is None else fit.direction_is_clear,
         fit is None or fit.climb.converged,
         _lead(outcome, found, controls),
+        sites,
     )
 
 
@@ -293,7 +330,8 @@ def _shown(found: Parameters, placed: MarginalStages, pooled: PooledMeans) -> Pa
     curves, timeline = placed.problem.trajectories, placed.timeline
     scores = timeline.scores(placed.speeds, placed.shifts)
     own = own_variance(pooled, timeline, found)
-    noise = np.sqrt(noise_variance(pooled.variance(curves.evaluate(scores)), own))
+    around = replace(pooled, means=placed.problem.means)
+    noise = np.sqrt(noise_variance(around.variance(curves.evaluate(scores)), own))
     shown = replace(
         found, trajectories=curves, speeds=placed.speeds, shifts=placed.shifts, noise=noise
     )

@@ -18,6 +18,7 @@ from braindive.staging.likelihood import FINE, evaluate, integrate
 from braindive.staging.marginal_fit import fit_marginal, points_at
 from braindive.staging.packing import Packing
 from braindive.staging.population import UNKNOWN, Design, Effects, StagePrior
+from braindive.staging.site_means import SiteMeans
 
 
 def with_covariates(problem, rng):
@@ -119,6 +120,23 @@ def test_how_stages_move_with_effects_is_what_differences_say(rng):
         for derivative, up, down in zip((by_speed, by_shift), *moved, strict=True):
             expected = (up - down) / (2 * step)
             np.testing.assert_allclose(derivative[:, column], expected, rtol=5e-3, atol=1e-3)
+
+
+def test_how_stages_move_with_offsets_of_sites_is_what_differences_say(rng):
+    sites = SiteMeans(np.array([0, 1, 1, 0, -1, 0]), np.zeros((2, 2)))
+    problem = replace(with_covariates(make_problem(rng), rng), sites=sites)
+    stages = problem.start()
+    dense = np.linspace(-6, 6, 61), np.linspace(-5, 5, 31)
+    by_speed, by_shift = sensitivities(problem, integrate(problem, *stages, dense))
+    first, step = problem.trajectories.to_array().size + 4 * 2, 1e-4
+    for place in range(4):
+        moved = []
+        for sign in (1, -1):
+            there = replace(sites, offsets=(sign * step * np.eye(4)[place]).reshape(2, 2))
+            moved.append(integrate(replace(problem, sites=there), *stages, dense).mean())
+        for derivative, up, down in zip((by_speed, by_shift), *moved, strict=True):
+            expected = (up - down) / (2 * step)
+            np.testing.assert_allclose(derivative[:, first + place], expected, rtol=5e-3, atol=1e-3)
 
 
 def test_people_who_are_measured_again_keep_their_covariates(rng):

@@ -10,6 +10,10 @@ from scipy.stats import multivariate_normal
 from braindive.dive.stages import find_stages
 from braindive.staging.likelihood import FINE, Points, evaluate, integrate
 from braindive.staging.packing import Packing
+from braindive.staging.site_means import SiteMeans
+
+# Of the six visits: the first person changes site.
+SITES = SiteMeans(np.array([0, 1, 1, 2, 0, 2]), np.array([[0.1, 0.2], [-0.2, 0.1], [0.1, -0.3]]))
 
 
 def lay(problem):
@@ -60,8 +64,11 @@ def test_likelihood_agrees_with_dense_integration(rng, gaps, multipliers):
 
 @pytest.mark.parametrize("multipliers", [None, MULTIPLIERS])
 @pytest.mark.parametrize("gaps", [False, True])
-def test_gradient_is_the_derivative_of_the_likelihood_at_the_same_points(rng, gaps, multipliers):
-    problem = make_problem(rng, gaps=gaps, multipliers=multipliers)
+@pytest.mark.parametrize("sites", [None, SITES])
+def test_gradient_is_the_derivative_of_the_likelihood_at_the_same_points(
+    rng, gaps, multipliers, sites
+):
+    problem = replace(make_problem(rng, gaps=gaps, multipliers=multipliers), sites=sites)
     packing = Packing.of(problem, type(problem.trajectories).bounds(np.array([-2.0, 2.0])))
     vector, points = packing.pack(problem), lay(problem)
     problem = packing.unpack(vector, problem)  # the last group's mean speed is 1
@@ -74,6 +81,20 @@ def test_gradient_is_the_derivative_of_the_likelihood_at_the_same_points(rng, ga
             ends.append(evaluate(packing.unpack(moved, problem), points).log_likelihoods)
         numeric = (ends[0] - ends[1]) / 2e-5
         np.testing.assert_allclose(found[:, number], numeric, rtol=1e-5, atol=1e-6)
+
+
+def test_offsets_of_sites_are_taken_off_the_means(rng):
+    problem = make_problem(rng)
+    moved = replace(
+        problem,
+        pooled=replace(problem.pooled, means=problem.pooled.means + SITES.of_visits()),
+        sites=SITES,
+    )
+    points = lay(problem)
+    there, here = evaluate(moved, points), evaluate(problem, points)
+    np.testing.assert_allclose(there.log_likelihoods, here.log_likelihoods)
+    unadjusted = evaluate(replace(moved, sites=None), points)
+    assert np.abs(unadjusted.log_likelihoods - here.log_likelihoods).max() > 0.1
 
 
 def test_packing_and_unpacking_give_the_same_parameters(rng):

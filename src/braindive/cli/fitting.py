@@ -150,6 +150,14 @@ def fit(
             rich_help_panel=_MODEL,
         ),
     ] = "",
+    sites: Annotated[
+        str,
+        typer.Option(
+            help="Column with the site or scanner of each visit, to take off what it adds.",
+            metavar="COLUMN",
+            rich_help_panel=_MODEL,
+        ),
+    ] = "",
     seed: Annotated[
         int, typer.Option(help="Seed of the starts.", rich_help_panel=_RUN, callback=check_seed)
     ] = 0,
@@ -208,6 +216,8 @@ def fit(
     Example: braindive fit visits.tsv --regions lh.thickness.tsv --regions rh.thickness.tsv -k 3
 
     Example: braindive fit study.zarr --shift-on apoe4,sex --speed-on apoe4 -o carriers.dive
+
+    Example: braindive fit study.zarr --sites scanner -o fit.dive
 
     Example: braindive fit --settings fit.dive.json -o again.dive
 
@@ -346,6 +356,8 @@ def _report(model: bd.DIVE, path: Path, json: bool) -> None:
     effects = getattr(model, "effects_", None)
     if effects is not None:
         summary["effects"] = effects.to_dict("records")
+    if model.sites is not None:
+        summary["sites"] = bd.site_table(model).reset_index().to_dict("records")
     if json:
         print_json(summary)
         return
@@ -358,6 +370,10 @@ def _report(model: bd.DIVE, path: Path, json: bool) -> None:
         f"subjects; {model.stop_reason_} after {model.n_iter_} passes.",
         markup=False,
     )
+    if model.sites is not None:
+        from braindive.site_tables import sites_in_words
+
+        output.print(sites_in_words(model), markup=False, soft_wrap=True)
     if effects is not None:
         from braindive.effects import effects_in_words
         from braindive.score_names import score_is_in_years

@@ -60,6 +60,7 @@ class FitSettings:
     scale: str = "years"
     speed_on: str = ""
     shift_on: str = ""
+    sites: str = ""
     priors: dict[str, Any] | None = None
     regions: tuple[str, ...] = ()
     reference: str = "controls"
@@ -102,6 +103,7 @@ class FitSettings:
             scale=_one_of("scale", self.scale, ("years", "controls")),
             speed_on=_names(self.speed_on) or None,
             shift_on=_names(self.shift_on) or None,
+            sites=self.sites or None,
             random_state=self.seed,
         )
 

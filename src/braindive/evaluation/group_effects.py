@@ -135,7 +135,7 @@ def _means(
     n_groups, n_subjects = population.n_groups, timeline.n_subjects
     n_shift, n_speed = len(population.effects.shift), len(population.effects.log_speed)
     size = len(found.curve_uncertainty.centre)
-    first = size - 4 * n_groups - n_shift - n_speed
+    first = found.trajectories.to_array().size
     every = np.arange(n_subjects)
     of_speed = np.zeros((n_subjects, size))
     of_speed[every, first + 2 * n_groups + groups] = 1.0
@@ -178,7 +178,8 @@ def _people(model: Any, cohort: Cohort | None) -> tuple[Training, np.ndarray[Any
     if marginal.population.n_groups > 1 and cohort.controls is not None:
         groups = groups_of(timeline, cohort.controls[cohort.canonical_order], least=0)
     reference = np.ones(len(timeline.times), dtype=bool)
-    others = Training(timeline, sums, weights, reference, training.bounds, groups)
+    sites = model.sites_of_visits(cohort)
+    others = Training(timeline, sums, weights, reference, training.bounds, groups, sites=sites)
     return others, np.asarray(cohort.subject_ids)
 
 

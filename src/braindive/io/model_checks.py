@@ -39,8 +39,8 @@ class Form:
 
 # By the names in the file, which never change.
 # V vertices, K clusters, S subjects, N visits, P parameters of a curve, M parameters of curves
-# and population, G groups of the population, C components, L levels of the noise, I one more than
-# K; digits are lengths.
+# and population, G groups of the population, X sites, C components, L levels of the noise, I one
+# more than K; digits are lengths.
 _FITTED = {
     "responsibilities_": Form("VK", "share"),
     "labels_": Form("V", "cluster"),
@@ -80,6 +80,7 @@ _OBJECTS: dict[str, dict[str, Form]] = {
         "weights": Form("NK", "not negative"),
         "reference": Form("N", "bool"),
         "groups": Form("S", "group", True),
+        "sites": Form("N", "site", True),
     },
     "Timeline": {
         "subject_of_visit": Form("N", "subject"),
@@ -93,6 +94,18 @@ _OBJECTS: dict[str, dict[str, Form]] = {
         "spread": Form("", "positive"),
         "known_shifts": Form("S"),
         "known_scores": Form("N"),
+    },
+    "Sites": {
+        "offsets": Form("XV"),
+        "scales": Form("XV", "positive"),
+        "spread": Form("", "positive"),
+        "variances": Form("V", "not negative"),
+        "levels": Form("V"),
+    },
+    "ClusterSites": {
+        "offsets": Form("XK"),
+        "scales": Form("XK", "positive"),
+        "spread": Form("", "positive"),
     },
     "Population": {
         "shift_means": Form("G"),
@@ -155,7 +168,7 @@ _INSIDE = {
 # And those that files of before do not have.
 _SINCE = {
     "PersonalModel": {"varying": "PersonalNoise"},
-    "Marginal": {"visit_noise": "VisitNoise"},
+    "Marginal": {"visit_noise": "VisitNoise", "sites": "ClusterSites"},
     "VisitNoise": {"damage": "NoisePrior"},
 }
 _KERNELS = {"PersonalModel": {"vertex_kernel": "V", "component_kernel": "C"}}
@@ -216,6 +229,8 @@ def _check(parameters: Mapping[str, Any], fitted: Mapping[str, Any]) -> None:
     sizes = _Sizes(lengths)
     sizes.check_all("", fitted, _FITTED)
     sizes.check_curves("trajectories_", curves)
+    if fitted.get("sites_") is not None:
+        sizes.check_object("sites_", fitted["sites_"], "Sites")
     sizes.check_all("internal ", fitted["_internal"], _INTERNAL)
     internal = {
         name: sizes.check_object(f"internal {name}", fitted["_internal"][name], kind)
@@ -226,11 +241,30 @@ def _check(parameters: Mapping[str, Any], fitted: Mapping[str, Any]) -> None:
         sizes.check_object("staging", fitted["_placing"], "Marginal")
     if fitted.get("_personal") is not None:
         sizes.check_object("prediction", fitted["_personal"], "PersonalModel")
+    _check_sites(fitted, sizes)
     _check_people(fitted, lengths)
     _check_space(fitted, n_vertices)
     _check_agreement(fitted, internal)
     if fitted.get("preprocessing_") is not None:
         _check_preprocessing(fitted["preprocessing_"], n_vertices)
+
+
+def _check_sites(fitted: Mapping[str, Any], sizes: _Sizes) -> None:
+    """What is known of sites is known of the same ones by vertices and by clusters."""
+    sites, marginal = fitted.get("sites_"), fitted.get("_placing")
+    inside = getattr(marginal, "sites", None)
+    visits = getattr(fitted["_internal"]["training"], "sites", None)
+    together = (sites is None) == (inside is None) == (visits is None)
+    _require(together, "what it knows of sites does not belong together")
+    if sites is None:
+        return
+    names = sites.names
+    _require(
+        isinstance(names, tuple) and all(isinstance(name, str) for name in names),
+        "the names of its sites are no text",
+    )
+    _require(len(names) == sizes.length("X"), f"it names {len(names)} sites")
+    _require(sites.column in fitted["visits_"], "its table of visits lacks the column of sites")
 
 
 def _check_people(fitted: Mapping[str, Any], lengths: Mapping[str, int]) -> None:
@@ -296,6 +330,10 @@ class _Sizes:
     def __init__(self, known: dict[str, int]) -> None:
         self._known = {**{digit: int(digit) for digit in "123"}, **known}
 
+    def length(self, axis: str) -> int | None:
+        """Length of an axis, where it is known."""
+        return self._known.get(axis)
+
     def check_object(self, where: str, part: Any, kind: str) -> dict[str, Any]:
         """Check an object of a kind with all that is in it; return its parts."""
         name, parts = take_apart(part) or ("", {})
@@ -342,7 +380,7 @@ class _Sizes:
         if array.shape != expected or array.ndim != len(form.lengths):
             wanted = tuple(self._known.get(axis, axis) for axis in form.lengths)
             raise ValueError(f"{name} has shape {array.shape} instead of {wanted}")
-        kinds = {"bool": "b", "cluster": "iu", "subject": "iu", "group": "iu"}
+        kinds = {"bool": "b", "cluster": "iu", "subject": "iu", "group": "iu", "site": "iu"}
         if array.dtype.kind not in kinds.get(form.rule, "f" if form.lengths else "fiu"):
             raise ValueError(f"{name} holds {array.dtype}")
         wrong = self._breaks(array, form.rule)
@@ -375,7 +413,7 @@ class _Sizes:
             values = np.linalg.eigvalsh(array)
             if array.size and (values.min(axis=-1) < -1e-6 * values.max(axis=-1)).any():
                 return "variances below 0"
-        most = {"cluster": "K", "subject": "S", "group": "G"}.get(rule)
+        most = {"cluster": "K", "subject": "S", "group": "G", "site": "X"}.get(rule)
         if most in self._known and ((array < -1).any() or (array >= self._known[most]).any()):
             return "positions out of range"
         if rule == "subject" and (

@@ -27,6 +27,7 @@ from braindive.cohort.preprocessing import Covariate, Preprocessing
 from braindive.dive.curves import Trajectories
 from braindive.dive.priors import Gamma, Normal, Priors
 from braindive.dive.problem import Parameters, State
+from braindive.dive.site_offsets import Sites
 from braindive.dive.starts import Trace
 from braindive.dive.timeline import Timeline
 from braindive.prediction.kernel import Kernel
@@ -37,6 +38,7 @@ from braindive.staging.curve_uncertainty import CurveUncertainty
 from braindive.staging.marginal_stager import MarginalStager, Training
 from braindive.staging.noise_prior import NoisePrior
 from braindive.staging.population import Design, Effects, Population
+from braindive.staging.site_means import ClusterSites
 from braindive.staging.visit_noise import VisitNoise
 from braindive.values.protocol import Unit
 
@@ -103,7 +105,15 @@ REGISTRY: dict[str, Saveable] = {
     "Unit": saveable(Unit, "offset", "scale"),
     "Timeline": saveable(Timeline, "subject_of_visit", "times", "centres", "unit"),
     "Training": saveable(
-        Training, "timeline", "sums", "weights", "reference", "groups", "design", box="bounds"
+        Training,
+        "timeline",
+        "sums",
+        "weights",
+        "reference",
+        "groups",
+        "design",
+        "sites",
+        box="bounds",
     ),
     # What staging has learnt.
     "Marginal": saveable(
@@ -118,6 +128,7 @@ REGISTRY: dict[str, Saveable] = {
         "known_shifts",
         "known_scores",
         "visit_noise",
+        "sites",
     ),
     "VisitNoise": saveable(VisitNoise, "origin", "damage", "people", "visits"),
     "NoisePrior": saveable(NoisePrior, "trend", "centre", "spread", "low", "high", "freedom"),
@@ -135,6 +146,11 @@ REGISTRY: dict[str, Saveable] = {
     "Effects": saveable(Effects, "shift", "log_speed"),
     "Design": saveable(Design, "shift", "log_speed", "lead"),
     "SubjectCovariate": saveable(SubjectCovariate, "name", "means", "sds", "levels"),
+    # What sites add.
+    "Sites": saveable(
+        Sites, "column", "names", "offsets", "scales", "spread", "variances", "levels"
+    ),
+    "ClusterSites": saveable(ClusterSites, "offsets", "scales", "spread"),
     "Covariance": saveable(Covariance, "within", "between", "weights"),
     "CurveUncertainty": saveable(
         CurveUncertainty, "covariance", "centre", "spread", "unit_variance"
@@ -199,8 +215,8 @@ Names that are not listed are the same in both.
 
 ADDED: dict[str, dict[str, Any]] = {
     "Parameters": {"vertex_covariance": None, "shares": None},
-    "Training": {"design": None},
-    "Marginal": {"visit_noise": None},
+    "Training": {"design": None, "sites": None},
+    "Marginal": {"visit_noise": None, "sites": None},
     "VisitNoise": {"damage": None},
     "Population": {"effects": None, "skews": None},
     "Preprocessing": {"reference": "controls", "drop_zeros": False},

@@ -129,5 +129,6 @@ def foresee(stager: Stager, training: Training, n_known: IntArray) -> Course:
     early = np.arange(len(index)) - timeline.starts[index] < n_known[index]
     history = Timeline.from_times(index[early], years[early], timeline.unit)
     sums, weights = training.sums[early], training.weights[early]
-    stages = stager.place(history, sums, weights, training.groups, training.design)
+    sites = None if training.sites is None else training.sites[early]
+    stages = stager.place(history, sums, weights, training.groups, training.design, sites)
     return Course.of(stager.trajectories, stages.for_prediction(), index, years)

@@ -174,6 +174,7 @@ def build_report(
         methods=describe_methods(model),
         fit=content.describe_fit(model),
         effects=content.describe_effects(model),
+        sites=content.describe_sites(model),
         settings=content.describe_settings(model),
         versions=content.describe_versions(model),
         spatial=model.spatial_strength_ > 0,

@@ -20,6 +20,7 @@ from braindive.report.picture import PagePicture, draw_surface
 from braindive.report.places import Place, describe_places
 from braindive.report.planes import draw_volume
 from braindive.score_names import score_is_in_years
+from braindive.site_tables import site_table
 from braindive.space import Surface, Volume
 
 _LARGEST = 65_535
@@ -172,6 +173,21 @@ def describe_versions(model: DIVE) -> list[tuple[str, str]]:
     """Versions with which the model was fitted and the report was written."""
     fitted = [(f"Fitted with {name}", number) for name, number in model.versions_.items()]
     return [*fitted, ("Report written with braindive", version("braindive"))]
+
+
+def describe_sites(model: DIVE) -> list[dict[str, str]]:
+    """What sites add, where the model was asked: one row for each."""
+    if getattr(model, "sites_", None) is None:
+        return []
+    return [
+        {
+            "site": str(row["site"]),
+            "people": f"{row['people']:,} ({row['visits']:,} visits)",
+            "offset": f"{row['offset']:+.2g} \N{PLUS-MINUS SIGN} {row['offset_sd']:.2g}",
+            "noise": f"\N{MULTIPLICATION SIGN} {row['noise']:.2f}",
+        }
+        for row in site_table(model).rename_axis("site").reset_index().to_dict("records")
+    ]
 
 
 def describe_effects(model: DIVE) -> list[dict[str, str]]:

@@ -135,6 +135,12 @@ def _stages(model: DIVE) -> str:
     ]
     if moved:
         how += f" People's {_listed(moved)}, by effects estimated in the same likelihood."
+    if model.sites is not None:
+        how += (
+            f" What each of {model.sites_.n_sites} sites ({model.sites}) adds to every vertex, and "
+            "by how much it multiplies noise, was estimated together with trajectories and stages "
+            "and shrunk over vertices by empirical Bayes."
+        )
     # "Its zero is ..." goes on from "the score".
     unit = explain_score(model).replace("Its zero", "The score's zero", 1)
     unit = unit.replace("and its unit", "and the unit", 1)

@@ -19,6 +19,7 @@ from braindive.errors import ParameterError
 from braindive.io.spaces import load_space
 from braindive.simulation.cognition import draw_cognition
 from braindive.simulation.people import draw_demographics, draw_people
+from braindive.simulation.sites import SimulatedSites, draw_sites
 from braindive.space import Space
 from braindive.space.smoothing import smooth_over_graph
 
@@ -42,6 +43,8 @@ class Truth:
         is less steep than the cluster's curve.
     mislabelled : (n_subjects,) bool
         Who is marked as a control but progresses like the others.
+    sites : SimulatedSites or None
+        Sites of the visits, what each adds and by how much it multiplies noise.
     """
 
     labels: IntArray
@@ -51,6 +54,7 @@ class Truth:
     scores: Array
     vertices: Trajectories
     mislabelled: BoolArray
+    sites: SimulatedSites | None = None
 
     def __repr__(self) -> str:
         return (
@@ -100,6 +104,10 @@ def simulate_cohort(
     carrier_share: float | None = None,
     carriers_shift: float = 0.0,
     carriers_speed: float = 1.0,
+    sites: int | None = None,
+    site_location: float = 0.5,
+    site_scale: float = 0.5,
+    site_change: float = 0.1,
     dtype: str = "float64",
 ) -> Simulation:
     """Simulate a cohort; the defaults are the basic setting of the DIVE paper.
@@ -176,6 +184,16 @@ def simulate_cohort(
         By how much carriers' shifts are higher, in units of the score.
     carriers_speed : float
         How many times as fast carriers are.
+    sites : int, optional
+        Number of sites: the table gets a column `site`. Patients are spread over them unevenly, and
+        controls the other way round.
+    site_location : float
+        Standard deviation over sites and vertices of what a site adds to the values.
+    site_scale : float
+        Standard deviation over sites and vertices of the logarithm by which a site multiplies the
+        noise of a measurement.
+    site_change : float
+        Share of the people who change to another site at one of their later visits.
     dtype : {"float64", "float32"}
         Type of the values.
 
@@ -252,13 +270,32 @@ def simulate_cohort(
             maps = smooth_over_graph(maps.T, graph, personal_smoothing).T
             maps /= np.sqrt(np.mean(maps**2))
         offsets = personal_offset * maps
+    places = None
+    if sites is not None:
+        # From a generator of its own, so that everything else is the same without sites.
+        is_control = people.controls if control_share > 0 else shifts < np.median(shifts)
+        places = draw_sites(
+            sites,
+            subject,
+            is_control,
+            n_vertices,
+            graph,
+            random.spawn(1)[0],
+            location=site_location,
+            scale=site_scale,
+            change=site_change,
+        )
     values = np.empty((len(scores), n_vertices), dtype=dtype)
     for visits in np.array_split(np.arange(len(scores)), max(1, len(scores) * n_vertices // 2**23)):
         draw = random.standard_normal((len(visits), n_vertices))
         if noise_smoothing and graph is not None:
             draw = smooth_over_graph(draw.T, graph, noise_smoothing).T
             draw /= draw.std()
+        if places is not None:
+            draw *= places.scales[places.sites[visits]]
         values[visits] = vertices.evaluate(scores[visits]) + noise * draw
+        if places is not None:
+            values[visits] += places.offsets[places.sites[visits]]
         values[visits] += offsets[subject[visits] % len(offsets)]
         if missing:
             values[visits] = np.where(random.random(draw.shape) < missing, np.nan, values[visits])
@@ -271,6 +308,8 @@ def simulate_cohort(
         table["diagnosis"] = np.where(controls, "CN", "patient")
     if people.carriers is not None:
         table["apoe4"] = people.carriers[subject].astype(int)
+    if places is not None:
+        table["site"] = np.array([f"site {1 + site}" for site in places.sites], dtype=object)
     if cognition:
         stages = (scores - scores.mean()) / (scores.std() or 1.0)
         table = table.join(draw_cognition(stages, random))
@@ -286,7 +325,7 @@ def simulate_cohort(
         space=space,
         table=table,
     )
-    truth = Truth(labels, curves, speeds, shifts, scores, vertices, people.mislabelled)
+    truth = Truth(labels, curves, speeds, shifts, scores, vertices, people.mislabelled, places)
     return Simulation(cohort, truth)
 
 

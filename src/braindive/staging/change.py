@@ -217,7 +217,7 @@ def find_changes(
 def training_lines(stager: Stager, training: Training) -> Lines:
     """Lines through the visits of the training subjects."""
     sums, weights, groups = training.sums, training.weights, training.groups
-    known = stager.place(training.timeline, sums, weights, groups, training.design)
+    known = stager.place(training.timeline, sums, weights, groups, training.design, training.sites)
     return visit_series(stager, known, sums, weights).lines()
 
 

@@ -19,6 +19,7 @@ from braindive.dive.curves import Curves
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.timeline import Timeline
 from braindive.staging.population import StagePrior
+from braindive.staging.site_means import SiteMeans
 
 # A cluster that a visit does not show counts as seen with this share of one vertex: small enough
 # that its mean has no weight, large enough that matrices stay invertible.
@@ -87,6 +88,8 @@ class CorrelatedStageProblem:
     multipliers : (n_visits, n_clusters), optional
         By how much a visit's noise is larger than usual, as factors of its standard deviations.
         Without them all are 1.
+    sites : SiteMeans or None
+        Offsets of the sites.
     """
 
     pooled: PooledMeans
@@ -96,6 +99,7 @@ class CorrelatedStageProblem:
     prior: StagePrior
     covariance: Covariance
     multipliers: Array | None = None
+    sites: SiteMeans | None = None
 
     def select(self, subjects: IntArray) -> CorrelatedStageProblem:
         """Return the problem of some of the subjects, ascending."""
@@ -106,7 +110,15 @@ class CorrelatedStageProblem:
             pooled=self.pooled.select(visits),
             prior=self.prior.select(subjects),
             multipliers=None if self.multipliers is None else self.multipliers[visits],
+            sites=None if self.sites is None else self.sites.select(visits),
         )
+
+    @cached_property
+    def means(self) -> Array:
+        """Cluster means of every visit less the offsets of its site, (n_visits, K)."""
+        if self.sites is None:
+            return self.pooled.means
+        return self.pooled.means - self.sites.of_visits()
 
     @cached_property
     def precisions(self) -> Array:
@@ -151,7 +163,7 @@ class CorrelatedStageProblem:
 
     def residuals(self, speeds: Array, shifts: Array) -> Array:
         """m_nk - f_nk, (n_visits, K)."""
-        return self.pooled.means - self.curves(self.timeline.scores(speeds, shifts))
+        return self.means - self.curves(self.timeline.scores(speeds, shifts))
 
     def misfit(self, speeds: Array, shifts: Array) -> Array:
         """Squared Mahalanobis length of the residuals of each subject, (..., n_subjects).
@@ -175,7 +187,7 @@ class CorrelatedStageProblem:
         starts, scores = self.timeline.starts, self.timeline.scores(np.exp(log_speeds), shifts)
         # Points come last, since they are many: what belongs to one visit lies together.
         curves = self.trajectories.at_points(np.ascontiguousarray(scores.T))
-        residuals = self.pooled.means[:, :, None] - curves.values
+        residuals = self.means[:, :, None] - curves.values
         weighed = self.precisions @ residuals
         total = np.add.reduceat(weighed, starts, axis=0)
         squares = np.add.reduceat(np.einsum("nkq,nkq->nq", residuals, weighed), starts, axis=0)

@@ -153,14 +153,16 @@ def sensitivities(problem: CorrelatedStageProblem, posterior: Posterior) -> tupl
     """Derivatives of expected speeds and shifts by the parameters, each (S, n_parameters).
 
     Parameters are those of the curves, then of each group mean and log-sd of the shift, and mean
-    and log-sd of the log speed, then the effects of covariates on both means. The derivative of an
-    expected value is its covariance, over the posterior, with the derivative of the log-density.
+    and log-sd of the log speed, then the offsets of the sites and the effects of covariates on both
+    means. The derivative of an expected value is its covariance, over the posterior, with the
+    derivative of the log-density.
     """
     timeline, prior, people = problem.timeline, problem.prior, problem.prior.population
     n_curves = problem.trajectories.to_array().size
     design = prior.design if people.effects is not None else None
     n_effects = 0 if design is None else design.shift.shape[1] + design.log_speed.shape[1]
-    size = n_curves + 4 * people.n_groups + n_effects
+    n_offsets = 0 if problem.sites is None else problem.sites.offsets.size
+    size = n_curves + 4 * people.n_groups + n_offsets + n_effects
     log_speed_means, shift_means = prior.of_groups()
     leads = prior.leads(np.arange(people.n_groups)[:, None])
     log_speed_sds, shift_sds = people.log_speed_sds[:, None], people.shift_sds[:, None]
@@ -170,7 +172,7 @@ def sensitivities(problem: CorrelatedStageProblem, posterior: Posterior) -> tupl
     ):
         speeds = np.exp(log_speeds)
         scores = timeline.scores(speeds, shifts)
-        residuals = problem.pooled.means - problem.trajectories.evaluate(scores)
+        residuals = problem.means - problem.trajectories.evaluate(scores)
         levels = problem.expected_intercepts(residuals)
         weighted_residuals = problem.weigh(residuals - levels[timeline.subject_of_visit])
         by_curves = weighted_residuals[:, :, None] * problem.trajectories.jacobian(scores)
@@ -190,6 +192,9 @@ def sensitivities(problem: CorrelatedStageProblem, posterior: Posterior) -> tupl
             by_log_speed,
             member * (along_speed**2 - 1) + by_shift * leads * log_speed_sds**2,
         ]
+        if problem.sites is not None:
+            by_sites = problem.sites.by_subject(weighted_residuals, timeline)
+            by_population.append(by_sites.reshape(timeline.n_subjects, -1).T)
         if design is not None:
             by_population += [
                 design.shift.T * by_shift.sum(axis=0),

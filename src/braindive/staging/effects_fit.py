@@ -17,6 +17,7 @@ from braindive.staging.marginal_stager import MarginalStager, Training
 from braindive.staging.optimum import look
 from braindive.staging.packing import Packing
 from braindive.staging.population import Design, Population, StagePrior
+from braindive.staging.site_means import SiteMeans
 from braindive.staging.weak_priors import WeakPriors
 
 
@@ -50,7 +51,7 @@ def fit_effects(
     problem, centre = _problem(stager, people, design.at(people.timeline))
     packing = Packing.of(problem, people.bounds, not priors.speed.is_fixed)
     if not curves_vary:
-        packing = replace(packing, curves_vary=False, within=None, between=None)
+        packing = replace(packing, curves_vary=False, within=None, between=None, sites=None)
     independent = Covariance.independent(problem.covariance.weights, problem.noise)
     weak = WeakPriors.of(problem, packing, people.bounds, independent.within, priors.trajectory)
     points = searched_points(problem, stager.known_shifts, COARSE)
@@ -73,7 +74,7 @@ def fit_effects(
     noise = stager.visit_noise
     if noise is not None:
         noise = replace(noise, origin=noise.origin - centre)
-    return MarginalStager.of(fit, unit, noise)
+    return MarginalStager.of(fit, unit, noise, stager.sites if curves_vary else None)
 
 
 def _problem(
@@ -85,6 +86,7 @@ def _problem(
     them, at its first visits. The origin of the score moves by the way between them.
     """
     known, groups = stager.population, people.groups
+    known_sites, sites = stager.sites, people.sites
     assert groups is not None
     centre, means = 0.0, known.shift_means
     if known.effects is None:
@@ -101,10 +103,8 @@ def _problem(
         design.no_effects(),
         known.skews,
     )
-    multipliers = None
-    if stager.visit_noise is not None:
-        placed = stager.place(people.timeline, people.sums, people.weights, groups, design)
-        multipliers = placed.problem.multipliers
+    placed = stager.place(people.timeline, people.sums, people.weights, groups, design, sites)
+    multipliers = placed.problem.multipliers
     problem = CorrelatedStageProblem(
         PooledMeans.from_sums(people.sums, people.weights),
         people.timeline,
@@ -113,6 +113,7 @@ def _problem(
         StagePrior(population, groups, design),
         stager.covariance,
         multipliers,
+        None if known_sites is None or sites is None else SiteMeans.at(sites, known_sites),
     )
     return problem, centre
 

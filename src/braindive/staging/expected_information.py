@@ -149,6 +149,8 @@ def simulate_again(
     draws = random.standard_normal((n_times, len(problem.timeline.times), n_clusters))
     means = problem.trajectories.evaluate(timeline.scores(speeds, shifts))
     means += intercepts[timeline.subject_of_visit]
+    if problem.sites is not None:
+        means += np.tile(problem.sites.of_visits(), (n_times, 1))
     means += np.einsum(
         "nkl,tnl->tnk", np.broadcast_to(within, (draws.shape[1], *within.shape[1:])), draws
     ).reshape(means.shape)
@@ -162,6 +164,7 @@ def simulate_again(
         multipliers=None
         if problem.multipliers is None
         else np.tile(problem.multipliers, (n_times, 1)),
+        sites=None if problem.sites is None else problem.sites.repeated(n_times),
     )
     return again, speeds, shifts
 

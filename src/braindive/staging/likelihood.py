@@ -325,6 +325,8 @@ class Evaluation:
         By E and B, all entries taken for free.
     by_population : (n_subjects, 4)
         By mean and log-sd of the shift, and mean and log-sd of the log speed, of its own group.
+    by_means : (n_visits, n_clusters)
+        By what is added to the curves at each visit.
     by_skew : (n_subjects,) or None
         By the skew of the shifts of its group; None where they are normal.
     """
@@ -335,6 +337,7 @@ class Evaluation:
     by_within: Array
     by_between: Array
     by_population: Array
+    by_means: Array
     by_skew: Array | None = None
 
 
@@ -359,6 +362,7 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
         np.empty((n_subjects, n_clusters, n_clusters)),
         np.empty((n_subjects, n_clusters, n_clusters)),
         np.empty((n_subjects, 4)),
+        np.empty(problem.pooled.means.shape),
     )
     precisions, totals = problem.precisions, problem.totals
     intercepts, constants = problem.intercept_covariances, problem.log_constants
@@ -380,7 +384,7 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
         curves = problem.trajectories.at_points(scores)
 
         # P (r - u) of every visit, where u is what is expected of the level given the stage.
-        residuals = problem.pooled.means[visits, :, None] - curves.values
+        residuals = problem.means[visits, :, None] - curves.values
         own = precisions if shared else precisions[visits]
         if shared:
             total = own @ np.add.reduceat(residuals, starts, axis=0)
@@ -401,6 +405,7 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
 
         # By curves and scores, and from the scores by shift and log speed.
         weighted = weights[of_visit, None] * errors
+        found.by_means[visits] = weighted.sum(axis=2)
         by_curves, by_score = curves.pull_back(weighted)
         found.by_curves[some] = np.add.reduceat(by_curves, starts, axis=0)
         by_stage[0, :, some] = np.add.reduceat(by_score * moved, starts, axis=0).T

@@ -33,9 +33,10 @@ from braindive.staging.optimum import (
     climb,
     look,
 )
-from braindive.staging.packing import Packing
+from braindive.staging.packing import SITES, Packing
 from braindive.staging.pieces import search_stages
 from braindive.staging.population import Design
+from braindive.staging.site_means import SiteMeans
 from braindive.staging.weak_priors import WeakPriors
 
 # Subjects on whom starts are compared, with whom the best of them goes on, and those of the fine
@@ -76,7 +77,12 @@ class MarginalFit:
     priors: WeakPriors
     direction_is_clear: bool = True
 
-    def refined(self, pooled: PooledMeans, noise: Array) -> MarginalFit:
+    def refined(
+        self,
+        pooled: PooledMeans,
+        noise: Array,
+        sites: SiteMeans | None = None,
+    ) -> MarginalFit:
         """Climb to the optimum with fine points, on means of slightly different clusters.
 
         With many of the subjects first, and then with all.
@@ -87,7 +93,11 @@ class MarginalFit:
             Cluster means of every visit.
         noise : (n_clusters,)
             Of a vertex.
+        sites : SiteMeans, optional
+            Where the offsets of sites begin, and what is known of them by now.
         """
+        if sites is not None:
+            return self._with_sites(sites).refined(pooled, noise)
         everyone = replace(self.climb.problem, pooled=pooled, noise=noise)
         n_subjects, posterior = everyone.timeline.n_subjects, self.climb.evaluation.posterior
         if n_subjects <= _MANY_SUBJECTS:
@@ -129,6 +139,18 @@ class MarginalFit:
         is_many = problem.timeline.n_subjects > _MANY_SUBJECTS
         return self._go_on(
             problem, posterior, _LAST_STEPS if is_many else _FINE_STEPS, EXACTLY_THERE
+        )
+
+    def _with_sites(self, sites: SiteMeans) -> MarginalFit:
+        """Return the same with other offsets of sites, another prior of them, and their noise."""
+        assert self.packing.sites is not None
+        vector = self.climb.vector.copy()
+        self.packing.parts(vector)[SITES][:] = (self.packing.sites.T @ sites.offsets).ravel()
+        here = replace(self.climb.problem, sites=sites, multipliers=sites.scales_of_visits())
+        return replace(
+            self,
+            climb=replace(self.climb, vector=vector, problem=here),
+            priors=self.priors.with_sites(self.packing, sites),
         )
 
     def on_fine_points(self) -> MarginalFit:
@@ -210,6 +232,7 @@ def fit_marginal(
     controls: BoolArray | None,
     design: Design | None = None,
     multipliers: Array | None = None,
+    sites: SiteMeans | None = None,
 ) -> MarginalFit:
     """Fit the marginal model to pooled means, roughly: `refined` takes it to the optimum.
 
@@ -229,6 +252,8 @@ def fit_marginal(
         Covariates that move people's shifts and speeds.
     multipliers : (n_visits, n_clusters), optional
         By how much a visit's noise is larger than usual.
+    sites : SiteMeans, optional
+        Sites of the visits, and where their offsets begin.
 
     Returns
     -------
@@ -250,6 +275,7 @@ def fit_marginal(
             speeds_vary,
             design,
             multipliers,
+            sites,
         )
         for starts in ways
     ]
@@ -279,6 +305,7 @@ def fit_marginal(
         timeline=timeline,
         prior=replace(best.climb.problem.prior, groups=groups, design=design),
         multipliers=multipliers,
+        sites=sites,
     )
     best = replace(best, direction_is_clear=clear)
     return best if len(few) == timeline.n_subjects else best.seen_by(everyone)
@@ -304,6 +331,7 @@ def _follow_best(
     speeds_vary: bool,
     design: Design | None,
     multipliers: Array | None,
+    sites: SiteMeans | None,
 ) -> MarginalFit:
     """Climb from several starts on some of the subjects, and follow the best of them."""
     found, fewest = [], evenly(few, _FEWEST_SUBJECTS)
@@ -311,6 +339,7 @@ def _follow_best(
         problem = set_out(
             pooled, timeline, parameters.noise, groups, start, speeds_vary, design, multipliers
         )
+        problem = replace(problem, sites=sites)
         if priors.trajectory is not None:
             problem = replace(problem, trajectories=within_prior(priors.trajectory, problem))
         scores = timeline.scores(start.speeds, start.shifts)

@@ -20,6 +20,7 @@ from braindive.staging.expected_information import known_information
 from braindive.staging.likelihood import Posterior
 from braindive.staging.marginal_fit import MarginalFit
 from braindive.staging.population import UNKNOWN, Design, Population, StagePrior
+from braindive.staging.site_means import ClusterSites, SiteMeans
 from braindive.staging.stagers import Stages
 from braindive.staging.two_modes import integrate_modes
 from braindive.staging.visit_noise import ROUNDS, VisitNoise
@@ -44,6 +45,8 @@ class Training:
         Group of each subject in the population.
     design : Design or None
         What covariates say of each subject.
+    sites : (n_visits,) int or None
+        Site of each visit.
     """
 
     timeline: Timeline
@@ -53,6 +56,7 @@ class Training:
     bounds: Bounds
     groups: IntArray | None = None
     design: Design | None = None
+    sites: IntArray | None = None
 
     def select(self, subjects: IntArray) -> Training:
         """Return what is known of some subjects, ascending."""
@@ -65,6 +69,7 @@ class Training:
             reference=self.reference[visits],
             groups=None if self.groups is None else self.groups[subjects],
             design=None if self.design is None else self.design.select(subjects),
+            sites=None if self.sites is None else self.sites[visits],
         )
 
 
@@ -123,6 +128,8 @@ class MarginalStager:
         Of the training subjects and visits.
     visit_noise : VisitNoise or None
         How noise differs between visits; None where it does not.
+    sites : ClusterSites or None
+        Offsets and noise of sites.
     """
 
     trajectories: Curves
@@ -135,10 +142,15 @@ class MarginalStager:
     known_shifts: Array
     known_scores: Array
     visit_noise: VisitNoise | None = None
+    sites: ClusterSites | None = None
 
     @classmethod
     def of(
-        cls, fit: MarginalFit, unit: ScoreUnit, visit_noise: VisitNoise | None = None
+        cls,
+        fit: MarginalFit,
+        unit: ScoreUnit,
+        visit_noise: VisitNoise | None = None,
+        sites: ClusterSites | None = None,
     ) -> MarginalStager:
         """Keep what a fit has found.
 
@@ -150,6 +162,8 @@ class MarginalStager:
             Origin and unit of the user's score.
         visit_noise : VisitNoise, optional
             That of the fit.
+        sites : ClusterSites, optional
+            What is known of sites.
         """
         found = fit.climb.problem
         speeds, shifts = fit.climb.evaluation.posterior.mean()
@@ -167,6 +181,7 @@ class MarginalStager:
             shifts,
             found.timeline.scores(speeds, shifts),
             visit_noise,
+            sites,
         )
 
     def in_order(self, order: IntArray) -> MarginalStager:
@@ -174,12 +189,16 @@ class MarginalStager:
         width = self.trajectories.n_parameters()
         moved = (order[:, None] * width + np.arange(width)).ravel()
         rest = np.arange(len(moved), len(self.curve_uncertainty.centre))
+        offsets = self.offsets_at
+        of_sites = np.arange(offsets.start, offsets.stop).reshape(-1, len(order))[:, order]
+        rest[offsets.start - len(moved) : offsets.stop - len(moved)] = of_sites.ravel()
         index, known = np.concatenate([moved, rest]), self.curve_uncertainty
         covariance = self.covariance
         return replace(
             self,
             trajectories=self.trajectories[order],
             noise=self.noise[order],
+            sites=None if self.sites is None else self.sites.in_order(order),
             covariance=Covariance(
                 covariance.within[np.ix_(order, order)],
                 covariance.between[np.ix_(order, order)],
@@ -193,6 +212,12 @@ class MarginalStager:
             ),
         )
 
+    @property
+    def offsets_at(self) -> slice:
+        """Which of the parameters are offsets of sites."""
+        first = self.trajectories.to_array().size + 4 * self.population.n_groups
+        return slice(first, first + (0 if self.sites is None else self.sites.offsets.size))
+
     def place(
         self,
         timeline: Timeline,
@@ -200,20 +225,26 @@ class MarginalStager:
         weights: Array,
         groups: IntArray | None = None,
         design: Design | None = None,
+        sites: IntArray | None = None,
     ) -> MarginalStages:
         """Place the subjects whose measurements were pooled.
 
         Where their groups are not given, they may be of any; without covariates they are usual.
+        What sites add has been taken off the measurements; without sites, all of it is taken for
+        known.
         """
         if groups is None:
             groups = np.full(timeline.n_subjects, UNKNOWN if self.population.n_groups > 1 else 0)
+        seen_at = self._seen_at(sites, len(timeline.times))
         problem = CorrelatedStageProblem(
             PooledMeans.from_sums(sums, weights),
             timeline,
             self.trajectories,
             self.noise,
-            StagePrior(self.population, groups, self._seen(design, timeline)),
+            StagePrior(self.population, groups, self.seen(design, timeline)),
             self.covariance,
+            None if seen_at is None else seen_at.scales_of_visits(),
+            seen_at,
         )
         placed = place_subjects(problem, self.known_shifts)
         if self.visit_noise is None:
@@ -223,7 +254,7 @@ class MarginalStager:
             placed = place_subjects(replace(problem, multipliers=multipliers), self.known_shifts)
         return placed
 
-    def _seen(self, design: Design | None, timeline: Timeline) -> Design | None:
+    def seen(self, design: Design | None, timeline: Timeline) -> Design | None:
         """Covariates of people who were seen at some times."""
         if self.population.effects is None:
             return None
@@ -233,6 +264,12 @@ class MarginalStager:
             of_speed = np.zeros((n_subjects, len(effects.log_speed)))
             design = Design(of_shift, of_speed, np.zeros(n_subjects))
         return design.at(timeline)
+
+    def _seen_at(self, sites: IntArray | None, n_visits: int) -> SiteMeans | None:
+        """Sites of visits."""
+        if self.sites is None:
+            return None
+        return SiteMeans.at(np.full(n_visits, -1) if sites is None else sites, self.sites)
 
     def errors(self, placed: MarginalStages) -> Array:
         """Standard errors of speed, shift at time 0 and first score, (n_subjects, 3).

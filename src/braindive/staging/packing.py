@@ -9,6 +9,7 @@ import numpy as np
 
 from braindive.arrays import Array, BoolArray, IntArray
 from braindive.dive.curves import Bounds, Curves
+from braindive.dive.site_offsets import site_basis
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
 from braindive.staging.likelihood import Evaluation
 from braindive.staging.matrices import Roots
@@ -20,6 +21,8 @@ _MOST_CLUSTERS = 30
 # Subjects whose visits are worth the same but for such a share are counted as the same, where the
 # information of E and B is added up, from which a climb begins. A choice.
 _SAME = 0.05
+# Which part of the vector holds the offsets of sites; see `Packing.sizes`.
+SITES = 8
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class Packing:
         Whether curves are packed; else they stay as they are.
     is_skewed : bool
         Whether the shifts of the last group are skewed; else they are normal.
+    sites : (n_sites, n) or None
+        Basis of the offsets of the sites: by default such that they average 0 over all visits.
     """
 
     curve: type[Curves]
@@ -64,6 +69,7 @@ class Packing:
     n_effects: tuple[int, int] = (0, 0)
     curves_vary: bool = True
     is_skewed: bool = False
+    sites: Array | None = None
 
     @classmethod
     def of(
@@ -85,6 +91,9 @@ class Packing:
             Roots.of(problem.covariance.between) if climbed and follow_up else None,
             (0, 0) if effects is None else (len(effects.shift), len(effects.log_speed)),
             is_skewed=problem.prior.population.skews is not None,
+            sites=None
+            if problem.sites is None
+            else site_basis(problem.sites.sites, len(problem.sites.offsets)),
         )
 
     @property
@@ -94,7 +103,7 @@ class Packing:
 
     @cached_property
     def sizes(self) -> list[int]:
-        """Lengths of the parts: curves, E, B, the population's five, and effects on both means."""
+        """Lengths of the parts: curves, E, B, the population's five, sites, effects on means."""
         others = self.n_groups - 1
         return [
             self.n_curves if self.curves_vary else 0,
@@ -105,6 +114,7 @@ class Packing:
             others if self.speeds_vary else 0,
             self.n_groups if self.speeds_vary else 0,
             1 if self.is_skewed else 0,
+            0 if self.sites is None else self.sites.shape[1] * self.n_clusters,
             *self.n_effects,
         ]
 
@@ -142,6 +152,8 @@ class Packing:
             parts += [people.log_speed_means[:-1], np.log(people.log_speed_sds)]
         if people.skews is not None:
             parts.append(people.skews[-1:])
+        if self.sites is not None and problem.sites is not None:
+            parts.append((self.sites.T @ problem.sites.offsets).ravel())
         if people.effects is not None:
             parts += [people.effects.shift, people.effects.log_speed]
         return np.concatenate(parts)
@@ -155,7 +167,8 @@ class Packing:
     def unpack(self, vector: Array, problem: CorrelatedStageProblem) -> CorrelatedStageProblem:
         """Return the problem with the parameters of a vector."""
         parts = self.parts(vector)
-        curves, within, between, means, spreads, log_speeds, speed_spreads, skew = parts[:8]
+        curves, within, between, means, spreads, log_speeds, speed_spreads, skew = parts[:SITES]
+        offsets, effects = parts[SITES], parts[SITES + 1 :]
         old, people = problem.covariance, problem.prior.population
         e = old.within if self.within is None else self.within.unpack(within)
         b = old.between if self.between is None else self.between.unpack(between)
@@ -170,11 +183,15 @@ class Packing:
             speed_means,
             speed_sds,
             people.shares,
-            None if people.effects is None else Effects(*parts[8:]),
+            None if people.effects is None else Effects(*effects),
             np.append(np.zeros(self.n_groups - 1), skew) if self.is_skewed else None,
         )
+        sites = problem.sites
+        if self.sites is not None and sites is not None:
+            sites = replace(sites, offsets=self.sites @ offsets.reshape(-1, self.n_clusters))
         return replace(
             problem,
+            sites=sites,
             trajectories=self.unpack_curves(curves) if self.curves_vary else problem.trajectories,
             covariance=Covariance(e, b, old.weights),
             prior=replace(problem.prior, population=population),
@@ -192,7 +209,12 @@ class Packing:
             parts.append(self.within.gradients(at.by_within, within))
         if self.between is not None:
             parts.append(self.between.gradients(at.by_between, between))
-        parts += self._population_gradients(problem, at)
+        *population, effects = self._population_gradients(problem, at)
+        parts += population
+        if self.sites is not None and problem.sites is not None:
+            by_sites = problem.sites.by_subject(at.by_means, problem.timeline)
+            parts.append(np.einsum("igk,gf->ifk", by_sites, self.sites).reshape(n_subjects, -1))
+        parts.append(effects)
         return np.concatenate(parts, axis=1)
 
     def covariance_information(self, vector: Array, problem: CorrelatedStageProblem) -> Array:
@@ -225,12 +247,19 @@ class Packing:
         """Derivatives of what stages depend on by the vector, (n_parameters, n_numbers).
 
         Parameters are those of the curves, then every group's mean of the shift, its log-sd, the
-        mean of the log speed and its log-sd, and then the effects of covariates on both means.
+        mean of the log speed and its log-sd, then the offsets of every site, and then the effects
+        of covariates on both means.
         """
         people, n_groups = problem.prior.population, self.n_groups
         ends = np.concatenate([[0], np.cumsum(self.sizes)])
-        n_effects = sum(self.n_effects)
-        found = np.zeros((self.n_curves + 4 * n_groups + n_effects, ends[-1]))
+        n_effects, n_population = sum(self.n_effects), self.n_curves + 4 * n_groups
+        n_offsets = 0 if self.sites is None else len(self.sites) * self.n_clusters
+        found = np.zeros((n_population + n_offsets + n_effects, ends[-1]))
+        if self.sites is not None:
+            by_offsets = np.kron(self.sites, np.eye(self.n_clusters))
+            found[n_population : n_population + n_offsets, ends[SITES] : ends[SITES + 1]] = (
+                by_offsets
+            )
         if self.curves_vary:
             lever = np.where(self.logarithmic, problem.trajectories.to_array(), 1.0)
             found[: self.n_curves, : self.n_curves] = np.diag(lever.ravel())
@@ -245,7 +274,10 @@ class Packing:
         return found
 
     def _population_gradients(self, problem: CorrelatedStageProblem, at: Evaluation) -> list[Array]:
-        """Each subject's gradient by its own group's parameters, 0 by the others', and effects."""
+        """Each subject's gradient by its own group's parameters, 0 by the others', and effects.
+
+        The effects are the last part, and may be none.
+        """
         prior, people, groups = problem.prior, problem.prior.population, problem.prior.groups
         member = (groups[:, None] == np.arange(self.n_groups)).astype(float)
         of_mean, of_spread, of_speed, of_speed_spread = at.by_population.T
@@ -264,12 +296,13 @@ class Packing:
             parts += [by_speed[:, :-1], by_speed_spread]
         if at.by_skew is not None:
             parts.append(member[:, -1:] * at.by_skew[:, None])
+        by_effects = [np.zeros((len(groups), 0))]
         if prior.design is not None:
-            parts += [
+            by_effects += [
                 prior.design.shift * of_mean[:, None],
                 prior.design.log_speed * of_speed[:, None],
             ]
-        return parts
+        return [*parts, np.concatenate(by_effects, axis=1)]
 
 
 def _visits_worth(problem: CorrelatedStageProblem) -> Array:

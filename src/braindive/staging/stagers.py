@@ -44,6 +44,7 @@ class Stager(Protocol):
         weights: Array,
         groups: IntArray | None = None,
         design: Design | None = None,
+        sites: IntArray | None = None,
     ) -> Stages:
         """Place the subjects whose measurements were pooled into sums and weights.
 
@@ -98,6 +99,7 @@ class PublishedStager:
         weights: Array,
         groups: IntArray | None = None,
         design: Design | None = None,
+        sites: IntArray | None = None,
     ) -> PublishedStages:
         """Most probable speeds and shifts; groups and covariates do not matter."""
         problem = StageProblem(
@@ -153,6 +155,7 @@ class TimeStager:
         weights: Array,
         groups: IntArray | None = None,
         design: Design | None = None,
+        sites: IntArray | None = None,
     ) -> Stages:
         """Speed 1, and the shift that makes the score the time."""
         return Stages(timeline, np.ones(timeline.n_subjects), timeline.centres / timeline.unit)

@@ -76,7 +76,7 @@ class VisitNoise:
             # A bad scan moves the person's level, and with it what is left of the other scans:
             # levels are found anew, as if there were bad scans.
             own, doubt = np.arange(len(left.total)), found.own(left, usual, 0.0, visits)
-            weighed = replace(problem, multipliers=usual * doubt)
+            weighed = replace(problem, multipliers=left.base * usual * doubt)
             left = _Residuals.of(weighed, posterior, found.origin)
             squares = left.squares(usual)
             people, visits = _freedom(*left.by_person(squares)), _freedom(*squares)
@@ -119,8 +119,8 @@ class VisitNoise:
         left = _Residuals.of(problem, posterior, self.origin)
         usual = self.usual(left.damage)
         if as_usual:
-            return usual
-        return np.asarray(usual * self.own(left, usual, self.people, self.visits))
+            return np.asarray(left.base * usual)
+        return np.asarray(left.base * usual * self.own(left, usual, self.people, self.visits))
 
     def own(self, left: _Residuals, usual: Array, people: float, visits: float) -> Array:
         """Factors of visits by their own scatter and their person's, (n_visits, 1)."""
@@ -152,6 +152,8 @@ class _Residuals:
         The same of all clusters of a visit together, whose residuals vary together.
     precisions : (n_visits or 1, n_clusters, n_clusters)
         Of usual noise.
+    base : (n_visits or 1, n_clusters)
+        Factors of the standard deviation that are usual at the visit's site.
     damage : (n_visits, n_clusters)
         Expected distance of the curves from where they begin.
     """
@@ -161,6 +163,7 @@ class _Residuals:
     freedom: Array
     total: Array
     precisions: Array
+    base: Array
     damage: Array
 
     @classmethod
@@ -176,7 +179,7 @@ class _Residuals:
             if not probabilities.any():
                 continue
             values = curves.evaluate(timeline.scores(speeds, shifts))
-            residuals = np.where(seen, problem.pooled.means - values, 0.0)
+            residuals = np.where(seen, problem.means - values, 0.0)
             residuals = residuals - problem.expected_intercepts(residuals)[of_visit]
             residuals = np.where(seen, residuals, 0.0)
             weighted = probabilities[of_visit, None] * residuals
@@ -190,12 +193,14 @@ class _Residuals:
         within = np.diagonal(np.linalg.inv(precisions), axis1=1, axis2=2)
         freedom = 1 - np.diagonal(unknown, axis1=1, axis2=2) / within
         lost = np.einsum("nkl,nlk->nk", precisions, unknown)
+        at_site = None if problem.sites is None else problem.sites.scales_of_visits()
         return cls(
             timeline,
             products,
             np.where(seen, np.maximum(freedom, 0.0), 0.0),
             np.maximum(np.sum(np.where(seen, 1 - lost, 0.0), axis=1), 0.0),
-            problem.covariance.precisions(weights, problem.noise),
+            problem.covariance.precisions(weights, problem.noise, at_site),
+            np.ones((1, n_clusters)) if at_site is None else at_site,
             damage,
         )
 

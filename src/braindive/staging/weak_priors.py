@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +10,8 @@ from braindive.arrays import Array
 from braindive.dive.curves import Bounds, Curves
 from braindive.dive.priors import Normal
 from braindive.staging.covariance import CorrelatedStageProblem
-from braindive.staging.packing import Packing
+from braindive.staging.packing import SITES, Packing
+from braindive.staging.site_means import SiteMeans
 
 # Spread of the log speeds (people usually differ by a factor of about exp(0.4), as the published
 # prior has it), mean log speed of controls (they move more slowly) and spread of the shifts around
@@ -52,6 +53,8 @@ class WeakPriors:
         Spread of the shifts.
     raw : Normal or None
         The user's prior of the curves' own parameters, instead of the weak one.
+    sites : Normal or None
+        Of the packed offsets of sites.
     """
 
     curves: Normal
@@ -60,6 +63,7 @@ class WeakPriors:
     between: Array
     spread: float
     raw: Normal | None = None
+    sites: Normal | None = None
 
     @classmethod
     def of(
@@ -95,7 +99,7 @@ class WeakPriors:
         normal = problem.trajectories.weak_prior(
             people.centre(), people.spread(), centres, change, packing.logarithmic
         )
-        return cls(
+        found = cls(
             normal,
             0.0 if given is not None else change,
             independent,
@@ -103,14 +107,23 @@ class WeakPriors:
             people.spread(),
             given,
         )
+        return found.with_sites(packing, problem.sites)
+
+    def with_sites(self, packing: Packing, sites: SiteMeans | None) -> WeakPriors:
+        """Return the same with a prior of the offsets of sites: all of them together are near 0."""
+        if packing.sites is None or sites is None or sites.taken is None:
+            return replace(self, sites=None)
+        centre = -(packing.sites.T @ sites.taken).ravel()
+        return replace(self, sites=Normal(centre, sites.spread))
 
     def log_density(self, packing: Packing, vector: Array) -> tuple[float, Array, Array]:
         """Log-density up to a constant, its gradient, and the diagonal of its curvature."""
         gradient, curvature = np.zeros_like(vector), np.zeros_like(vector)
         by, bend = packing.parts(gradient), packing.parts(curvature)
-        numbers, within, between, shifts, spreads, log_speeds, speed_spreads, skew, *effects = (
-            packing.parts(vector)
-        )
+        numbers, within, between, shifts, spreads, log_speeds, speed_spreads, skew = packing.parts(
+            vector
+        )[:SITES]
+        offsets, *effects = packing.parts(vector)[SITES:]
         value = 0.0
         normals = [
             (3, shifts, Normal(0.0, _CONTROLS_SHIFT * self.spread)),
@@ -118,9 +131,11 @@ class WeakPriors:
             (5, log_speeds, _CONTROLS_LOG_SPEED),
             (6, speed_spreads, _LOG_SPEED_SD),
             (7, skew, _SKEW),
-            (8, effects[0], Normal(0.0, _SHIFT_EFFECT * self.spread)),
-            (9, effects[1], _SPEED_EFFECT),
+            (SITES + 1, effects[0], Normal(0.0, _SHIFT_EFFECT * self.spread)),
+            (SITES + 2, effects[1], _SPEED_EFFECT),
         ]
+        if self.sites is not None:
+            normals.append((SITES, offsets, self.sites))
         if self.raw is None and packing.curves_vary:
             normals.append(
                 (0, numbers, Normal(np.ravel(self.curves.mean), np.ravel(self.curves.sd)))

@@ -11,6 +11,7 @@ import numpy as np
 
 from braindive.arrays import Array, BoolArray, IntArray
 from braindive.errors import ParameterError
+from braindive.values.adjustment import Adjusted
 from braindive.values.arithmetic import (
     Distances,
     Features,
@@ -23,6 +24,7 @@ from braindive.values.arithmetic import (
 )
 from braindive.values.coordinates import Coordinates
 from braindive.values.protocol import (
+    Adjustment,
     AssignVertices,
     Block,
     Found,
@@ -109,6 +111,7 @@ class BlockProducts(ABC):
         self.n_visits, self.n_vertices = n_visits, n_vertices
         self.dtype, self.missing = np.dtype(dtype), missing
         self.weights: Array | None = None
+        self.adjustment: Adjustment | None = None
         self._unit = unit
 
     @abstractmethod
@@ -124,12 +127,20 @@ class BlockProducts(ABC):
 
     def run(self, step: Step, *own: Array | None) -> Found:
         """Run a step over all vertices; see `Products.run`."""
-        return self.run_step(step, self.unit, own)
+        return self._run(step, self.unit, own)
+
+    def _run(self, step: Step, unit: Unit, own: Own) -> Found:
+        """Run a step over all vertices, on adjusted values where there is an adjustment."""
+        if self.adjustment is None:
+            return self.run_step(step, unit, own)
+        known = self.summary if step.needs_summary else ()
+        offsets = np.ascontiguousarray(self.adjustment.offsets.T)
+        return self.run_step(Adjusted(step, self.adjustment.sites), unit, (offsets, *known, *own))
 
     @kept_without_lock
     def summary(self) -> Summary:
         """Count, mean and sum of squared deviations of each vertex, in the unit of the values."""
-        (counts, means, energies), _ = self.run_step(Summarise(), AS_THEY_ARE, ())
+        (counts, means, energies), _ = self._run(Summarise(), AS_THEY_ARE, ())
         return counts, means, energies
 
     @kept_without_lock
@@ -232,12 +243,19 @@ class BlockProducts(ABC):
         other = self.with_visits(visits)
         other.n_visits = len(visits)
         other.weights = None if self.weights is None else self.weights[visits]
+        other.adjustment = None if self.adjustment is None else self.adjustment.select(visits)
         return other._in_unit_of(self)
 
     def weighted(self, weights: Array | None) -> Self:
         """Return products with weights of visits; see `Products.weighted`."""
         other = copy.copy(self)
         other.weights = None if weights is None else check_weights(weights, self.n_visits)
+        return other._in_unit_of(self)
+
+    def adjusted(self, adjustment: Adjustment | None) -> Self:
+        """Return products of values less the offsets of their sites; see `Products.adjusted`."""
+        other = copy.copy(self)
+        other.adjustment = adjustment
         return other._in_unit_of(self)
 
     def _in_unit_of(self, other: Self) -> Self:

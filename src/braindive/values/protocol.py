@@ -62,6 +62,36 @@ class Unit:
 
 
 @dataclass(frozen=True)
+class Adjustment:
+    """What is taken off the values of each visit.
+
+    Parameters
+    ----------
+    offsets : (n_sites, n_vertices)
+        Of every site, in the unit of the values.
+    sites : (n_visits,) int
+        Site of each visit, visits in canonical order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from braindive.values.backends import open_products
+    >>> from braindive.values.protocol import Adjustment
+    >>> values, sites = np.array([[1.0, 2.0], [11.0, 12.0]]), np.array([0, 1])
+    >>> adjustment = Adjustment(np.array([[0.0, 0.0], [10.0, 9.0]]), sites)
+    >>> open_products(values).adjusted(adjustment).summary[1]
+    array([1. , 2.5])
+    """
+
+    offsets: Array
+    sites: IntArray
+
+    def select(self, visits: IntArray) -> Adjustment:
+        """Return what is taken off some of the visits."""
+        return replace(self, sites=self.sites[visits])
+
+
+@dataclass(frozen=True)
 class Block:
     """All visits of some vertices, visits in canonical order.
 
@@ -448,4 +478,13 @@ class Products(Protocol):
         ----------
         weights : (n_visits,) or None
             0 or more, not all 0; in place of those there were. None counts every visit once.
+        """
+
+    def adjusted(self, adjustment: Adjustment | None) -> Products:
+        """Products of values less the offsets of their sites, in the same unit; none are copied.
+
+        Parameters
+        ----------
+        adjustment : Adjustment or None
+            In place of the one there was; None for the values as they are.
         """
