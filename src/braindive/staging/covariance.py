@@ -88,12 +88,16 @@ class CorrelatedStageProblem:
     def select(self, subjects: IntArray) -> CorrelatedStageProblem:
         """Return the problem of some of the subjects, ascending."""
         timeline, visits = self.timeline.select(subjects)
-        return replace(
+        part = replace(
             self,
             timeline=timeline,
             pooled=self.pooled.select(visits),
             prior=self.prior.select(subjects),
         )
+        if len(self.precisions) == 1:
+            # One for all visits is that of some of them too.
+            vars(part)["precisions"] = self.precisions
+        return part
 
     @cached_property
     def precisions(self) -> Array:
