@@ -15,6 +15,8 @@ TABLES = {
         "without spatial field",
         "with estimated spatial field",
         "without spatial field, and how to predict",
+        "without spatial field, every vertex's own curve in the EM",
+        "4 clusters, without spatial field",
     ],
     "How time grows": [
         "162 vertices",

@@ -104,7 +104,7 @@ class CorrelatedStageProblem:
     def select(self, subjects: IntArray) -> CorrelatedStageProblem:
         """Return the problem of some of the subjects, ascending."""
         timeline, visits = self.timeline.select(subjects)
-        return replace(
+        part = replace(
             self,
             timeline=timeline,
             pooled=self.pooled.select(visits),
@@ -112,6 +112,10 @@ class CorrelatedStageProblem:
             multipliers=None if self.multipliers is None else self.multipliers[visits],
             sites=None if self.sites is None else self.sites.select(visits),
         )
+        if len(self.precisions) == 1:
+            # One for all visits is that of some of them too.
+            vars(part)["precisions"] = self.precisions
+        return part
 
     @cached_property
     def means(self) -> Array:

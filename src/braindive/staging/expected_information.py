@@ -34,6 +34,8 @@ _KNOWN = 1e12
 _STEP = 0.05
 # Of the simulated measurements, so that a fit gives the same errors whenever it is repeated.
 _SEED = 0
+# Numbers of such matrices that are held at once: 8 MiB for each kind of them. A choice.
+_NUMBERS_AT_ONCE = 2**20
 
 
 def known_information(at: Climb, packing: Packing) -> Array:
@@ -55,11 +57,11 @@ def known_information(at: Climb, packing: Packing) -> Array:
     """
     staged = packing.of_stages()
     n_subjects, n_numbers = at.gradients.shape
-    gradients, n_times = at.gradients, 1
     if n_subjects < _ENOUGH_PER_NUMBER * len(staged):
         n_times = -(-_ENOUGH_PER_NUMBER * len(staged) // n_subjects)
-        gradients = _simulated_gradients(at, packing, n_times)
-    products = gradients.T @ gradients / n_times
+        products = _simulated_products(at, packing, n_times) / n_times
+    else:
+        products = at.gradients.T @ at.gradients
     products = _with_effects(products, at, packing) + np.diag(at.curvature + 1e-8)
     if n_subjects >= _MANY_PER_NUMBER * n_numbers:
         return products
@@ -99,12 +101,19 @@ def _with_effects(products: Array, at: Climb, packing: Packing) -> Array:
     return found if np.linalg.eigvalsh(found + np.diag(at.curvature)).min() > 0 else products
 
 
-def _simulated_gradients(at: Climb, packing: Packing, n_times: int) -> Array:
-    """Gradients of the log-likelihoods of simulated subjects, (n_times * n_subjects, n_numbers)."""
-    random = np.random.default_rng(_SEED)
-    problem, speeds, shifts = simulate_again(at.problem, at.evaluation.posterior, n_times, random)
-    there = evaluate(problem, points_at(problem, speeds, shifts, FINE))
-    return packing.gradients(at.vector, problem, there)
+def _simulated_products(at: Climb, packing: Packing, n_times: int) -> Array:
+    """Outer products of the gradients of simulated subjects' log-likelihoods, all added up."""
+    random, posterior = np.random.default_rng(_SEED), at.evaluation.posterior
+    products = np.zeros((len(at.vector), len(at.vector)))
+    # Each subject has matrices of its own, one number for every pair of clusters.
+    at_once = max(1, _NUMBERS_AT_ONCE // (len(at.gradients) * len(at.problem.noise) ** 2))
+    for start in range(0, n_times, at_once):
+        number = min(at_once, n_times - start)
+        problem, speeds, shifts = simulate_again(at.problem, posterior, number, random)
+        there = evaluate(problem, points_at(problem, speeds, shifts, FINE))
+        gradients = packing.gradients(at.vector, problem, there)
+        products += gradients.T @ gradients
+    return products
 
 
 def simulate_again(
