@@ -3,12 +3,14 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from people_who_differ import MULTIPLIERS, draw, fit, make_problem
 
+import braindive as bd
 from braindive.staging.change import visit_series
 from braindive.staging.likelihood import integrate
-from braindive.staging.marginal_stager import place_subjects
+from braindive.staging.marginal_stager import MarginalStager, place_subjects
 from braindive.staging.visit_noise import VisitNoise, _Residuals
 
 
@@ -21,7 +23,7 @@ def usual():
 
 def with_noise(usual, factors):
     """The fitted model of the people, whose residual noise is drawn anew and multiplied."""
-    drawn, found = usual
+    found = usual[1]
     problem = found.climb.problem
     rng = np.random.default_rng(5)
     means = problem.trajectories.evaluate(
@@ -90,15 +92,43 @@ def test_multipliers_weigh_the_visits_of_a_change(rng):
     there = placed(found)
     noisy = replace(there, problem=replace(found, multipliers=multipliers))
 
-    from braindive.staging.marginal_stager import MarginalStager
-
     stager = MarginalStager(
-        found.trajectories, found.noise, found.prior.population, found.covariance,
-        None, 0.0, 1.0, there.shifts, there.shifts,
-    )  # fmt: skip
+        found.trajectories,
+        found.noise,
+        found.prior.population,
+        found.covariance,
+        None,
+        0.0,
+        1.0,
+        there.shifts,
+        there.shifts,
+    )
     sums = drawn.pooled.means * drawn.pooled.weights
     one, other = (visit_series(stager, x, sums, drawn.pooled.weights) for x in (there, noisy))
     np.testing.assert_allclose(other.weights[:, 1:], one.weights[:, 1:] / multipliers**2)
+
+
+def test_a_model_keeps_the_noise_of_its_visits_and_judges_by_it(tmp_path):
+    """From fit to file and back: noise that grows with damage, and one scan that is bad."""
+    rng = np.random.default_rng(4)
+    simulated = bd.simulate_cohort(
+        60, 4, 60, noise=0.02, midpoint_variation=0.0, steepness_variation=0.0, random_state=4
+    )
+    values = np.array(simulated.cohort.values)
+    damage = np.abs(values - values.max(axis=0))
+    whole = rng.normal(size=(len(values), 1))
+    values += (0.01 + 0.12 * damage) * whole
+    cohort = bd.Cohort(values, subjects=simulated.cohort.subjects, times=simulated.cohort.times)
+    model = bd.DIVE(3, personal=False, random_state=0).fit(cohort)
+    assert model.marginal_.visit_noise.damage is not None
+    model.save(tmp_path / "model.dive")
+    again = bd.load_model(tmp_path / "model.dive")
+    pd.testing.assert_frame_equal(again.stage(cohort), model.stage(cohort))
+    scans = bd.goodness_of_fit(model, cohort).visits
+    assert scans["outlier"].mean() < 0.1
+    values[7] += 3.0 * (rng.random(values.shape[1]) < 0.5)
+    worse = bd.Cohort(values, subjects=cohort.subjects, times=cohort.times)
+    assert bd.goodness_of_fit(model, worse).visits["outlier"][7]
 
 
 def test_posterior_is_wider_where_noise_is_larger(rng):

@@ -22,7 +22,15 @@ from braindive.dive.stages import fit_stages
 from braindive.dive.starts import CLEAR_ODDS
 from braindive.dive.timeline import Timeline, evenly
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
-from braindive.staging.likelihood import COARSE, FINE, FINER, Points, Posterior, Rule
+from braindive.staging.likelihood import (
+    COARSE,
+    FINE,
+    FINER,
+    Points,
+    Posterior,
+    Rule,
+    evaluate,
+)
 from braindive.staging.marginal_starts import Start, find_starts, set_out, within_prior
 from braindive.staging.optimum import (
     EXACTLY_THERE,
@@ -129,8 +137,13 @@ class MarginalFit:
             return self
         skewed = replace(self, climb=there, packing=packing)
         skewed = skewed._go_on(problem, posterior, steps, EXACTLY_THERE)
-        likelihoods = (x.climb.evaluation.log_likelihoods.sum() for x in (skewed, self))
-        return skewed if np.subtract(*likelihoods) > worth else self
+        return skewed if skewed._finely() - self._finely() > worth else self
+
+    def _finely(self) -> float:
+        """Log-likelihood by finer points."""
+        problem = self.climb.problem
+        points = self.climb.evaluation.posterior.lay_points(problem.prior, FINER)
+        return float(evaluate(problem, points).log_likelihoods.sum())
 
     def with_multipliers(self, multipliers: Array | None) -> MarginalFit:
         """Climb to the optimum with visits whose noise is larger or smaller than usual."""

@@ -68,8 +68,8 @@ class VisitNoise:
         left = _Residuals.of(problem, posterior, found.origin)
         found = replace(found, damage=left.learn_damage())
         usual = found.usual(left.damage)
-        # A noisy person makes its scans seem bad, and a bad scan its person noisy: what explains the
-        # visits better is told first, and the other beside it.
+        # A noisy person makes its scans seem bad, and a bad scan its person noisy: what explains
+        # the visits better is told first, and the other beside it.
         squares = left.squares(usual)
         people, visits = _freedom(*left.by_person(squares)), _freedom(*squares)
         if people and visits:
