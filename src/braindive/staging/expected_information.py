@@ -25,6 +25,9 @@ from braindive.staging.packing import Packing
 # up to which they are simulated else. In six cohorts with 7 for each, errors by their own gradients
 # were up to a third too large; with 100 simulated, most were within 2 %, and all within 6 %.
 _ENOUGH_PER_NUMBER = 100
+# Numbers beyond which offsets of sites ask for no more simulated subjects: many sites and clusters
+# would else fill the memory. A choice.
+_MOST_WITH_SITES = 300
 # Subjects for each number from which on the uncertainty of E and B counts too; it hardly bears on
 # the rest. A choice.
 _MANY_PER_NUMBER = 20
@@ -56,8 +59,10 @@ def known_information(at: Climb, packing: Packing) -> Array:
     staged = packing.of_stages()
     n_subjects, n_numbers = at.gradients.shape
     gradients, n_times = at.gradients, 1
-    if n_subjects < _ENOUGH_PER_NUMBER * len(staged):
-        n_times = -(-_ENOUGH_PER_NUMBER * len(staged) // n_subjects)
+    n_offsets = packing.sizes[7]
+    enough = _ENOUGH_PER_NUMBER * max(len(staged) - n_offsets, min(len(staged), _MOST_WITH_SITES))
+    if n_subjects < enough:
+        n_times = -(-enough // n_subjects)
         gradients = _simulated_gradients(at, packing, n_times)
     products = gradients.T @ gradients / n_times
     products = _with_effects(products, at, packing) + np.diag(at.curvature + 1e-8)
