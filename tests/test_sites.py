@@ -1,14 +1,21 @@
 """Sites of a fit: what they add, new people, new sites, files, and what is refused."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import braindive as bd
+from braindive.cli.fit_summary import show_fit
+from braindive.cli.settings import FitSettings
 from braindive.cohort.sites import name_sites
 from braindive.errors import CohortError, DataWarning, ParameterError
+from braindive.report.content import describe_sites
+from braindive.report.methods import describe_methods
+from braindive.site_tables import sites_in_words
 
 
 def draw(size=0.5, **settings):
@@ -271,3 +278,15 @@ def test_a_cohort_with_holes_is_fitted_too(simulation, model):
     assert np.corrcoef(found.scores_, model.scores_)[0, 1] > 0.99
     assert np.corrcoef(found.sites_.offsets.ravel(), model.sites_.offsets.ravel())[0, 1] > 0.98
     np.testing.assert_allclose(found.stage(gappy)["speed"], found.speeds_, rtol=1e-9)
+
+
+def test_the_command_and_the_report_speak_of_sites(model, simulation, capsys):
+    assert FitSettings("study.zarr", "fit.dive", sites="scanner").model().sites == "scanner"
+    assert FitSettings("study.zarr", "fit.dive").model().sites is None
+    show_fit(model, Path("fit.dive"), json=True)
+    told = json.loads(capsys.readouterr().out)["sites"]
+    assert [row["site"] for row in told] == list(model.sites_.names)
+    rows = describe_sites(model)
+    assert [row["site"] for row in rows] == list(model.sites_.names)
+    assert "3 sites (site)" in describe_methods(model)
+    assert sites_in_words(model).startswith("3 sites (site) differ")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 import braindive as bd
-from braindive.cli.console import end_interrupted, messages, output, print_json, say
+from braindive.cli.console import end_interrupted, messages, say
+from braindive.cli.fit_summary import show_fit
 from braindive.cli.inputs import open_cohort
 from braindive.cli.numbers import check_seed
 from braindive.cli.outputs import (
@@ -269,7 +269,7 @@ def fit(
         kept.unlink(missing_ok=True)
     if maps is not None:
         bd.write_maps(model, maps)
-    _report(model, path, json)
+    show_fit(model, path, json)
 
 
 def _check_output(settings: FitSettings, overwrite: bool) -> Path:
@@ -331,52 +331,3 @@ def _find_checkpoint(path: Path, fingerprint: str, required: bool) -> Checkpoint
             "--resume out to start one."
         )
     return None
-
-
-def _report(model: bd.DIVE, path: Path, json: bool) -> None:
-    from braindive.progression_words import progression_sentence
-
-    # JSON has no NaN: null where nobody was seen twice.
-    known_p = model.progression_p_ if np.isfinite(model.progression_p_ or 0.0) else None
-    summary = {
-        "model": str(path),
-        "n_clusters": len(model.noise_),
-        "n_subjects": len(model.subjects_),
-        "n_visits": len(model.scores_),
-        "n_vertices": model.n_vertices_,
-        "progression_found": model.progression_found_,
-        "progression_p": known_p,
-        "n_iter": model.n_iter_,
-        "stop_reason": model.stop_reason_,
-        "spatial_strength": model.spatial_strength_,
-        "log_likelihood": model.log_likelihood_,
-        "aic": model.aic_,
-        "bic": model.bic_,
-    }
-    effects = getattr(model, "effects_", None)
-    if effects is not None:
-        summary["effects"] = effects.to_dict("records")
-    if model.sites is not None:
-        summary["sites"] = bd.site_table(model).reset_index().to_dict("records")
-    if json:
-        print_json(summary)
-        return
-    output.print(progression_sentence(model), markup=False)
-    # Counts add up to the number of vertices; rounded sums of probabilities need not.
-    counts = np.bincount(model.labels_, minlength=len(model.noise_))
-    sizes = ", ".join(f"{size:,}" for size in counts)
-    output.print(
-        f"{path}: {len(model.noise_)} clusters of {sizes} vertices, {len(model.subjects_)} "
-        f"subjects; {model.stop_reason_} after {model.n_iter_} passes.",
-        markup=False,
-    )
-    if model.sites is not None:
-        from braindive.site_tables import sites_in_words
-
-        output.print(sites_in_words(model), markup=False, soft_wrap=True)
-    if effects is not None:
-        from braindive.effects import effects_in_words
-        from braindive.score_names import score_is_in_years
-
-        for sentence in effects_in_words(effects, score_is_in_years(model)):
-            output.print(sentence, markup=False, soft_wrap=True)

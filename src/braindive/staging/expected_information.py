@@ -19,12 +19,15 @@ from braindive.staging.covariance import CorrelatedStageProblem
 from braindive.staging.likelihood import FINE, FINER, Posterior, evaluate
 from braindive.staging.marginal_fit import points_at
 from braindive.staging.optimum import Climb
-from braindive.staging.packing import Packing
+from braindive.staging.packing import SITES, Packing
 
 # Subjects for each number that stages depend on, from which on their own gradients are enough, and
 # up to which they are simulated else. In six cohorts with 7 for each, errors by their own gradients
 # were up to a third too large; with 100 simulated, most were within 2 %, and all within 6 %.
 _ENOUGH_PER_NUMBER = 100
+# Numbers beyond which offsets of sites ask for no more simulated subjects: many sites and clusters
+# would else fill the memory. A choice.
+_MOST_WITH_SITES = 300
 # Subjects for each number from which on the uncertainty of E and B counts too; it hardly bears on
 # the rest. A choice.
 _MANY_PER_NUMBER = 20
@@ -57,8 +60,10 @@ def known_information(at: Climb, packing: Packing) -> Array:
     """
     staged = packing.of_stages()
     n_subjects, n_numbers = at.gradients.shape
-    if n_subjects < _ENOUGH_PER_NUMBER * len(staged):
-        n_times = -(-_ENOUGH_PER_NUMBER * len(staged) // n_subjects)
+    n_offsets = packing.sizes[SITES]
+    enough = _ENOUGH_PER_NUMBER * max(len(staged) - n_offsets, min(len(staged), _MOST_WITH_SITES))
+    if n_subjects < enough:
+        n_times = -(-enough // n_subjects)
         products = _simulated_products(at, packing, n_times) / n_times
     else:
         products = at.gradients.T @ at.gradients

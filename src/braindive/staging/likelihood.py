@@ -326,7 +326,7 @@ class Evaluation:
     by_population : (n_subjects, 4)
         By mean and log-sd of the shift, and mean and log-sd of the log speed, of its own group.
     by_means : (n_visits, n_clusters)
-        By what is added to the curves at each visit.
+        By what is added to the curves at each visit; no rows where there are no sites.
     by_skew : (n_subjects,) or None
         By the skew of the shifts of its group; None where they are normal.
     """
@@ -355,6 +355,7 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
     n_subjects, n_clusters = timeline.n_subjects, len(problem.noise)
     n_points, n_parameters = len(points.shifts.anchors), problem.trajectories.n_parameters()
     log_speeds, shifts, log_weights = points.log_weights(problem.prior)
+    has_sites = problem.sites is not None
     found = Evaluation(
         np.empty(n_subjects),
         Posterior(log_speeds, shifts, np.empty_like(shifts)),
@@ -362,7 +363,7 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
         np.empty((n_subjects, n_clusters, n_clusters)),
         np.empty((n_subjects, n_clusters, n_clusters)),
         np.empty((n_subjects, 4)),
-        np.empty(problem.pooled.means.shape),
+        np.empty((len(timeline.times) if has_sites else 0, n_clusters)),
     )
     precisions, totals = problem.precisions, problem.totals
     intercepts, constants = problem.intercept_covariances, problem.log_constants
@@ -405,7 +406,8 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
 
         # By curves and scores, and from the scores by shift and log speed.
         weighted = weights[of_visit, None] * errors
-        found.by_means[visits] = weighted.sum(axis=2)
+        if has_sites:
+            found.by_means[visits] = weighted.sum(axis=2)
         by_curves, by_score = curves.pull_back(weighted)
         found.by_curves[some] = np.add.reduceat(by_curves, starts, axis=0)
         by_stage[0, :, some] = np.add.reduceat(by_score * moved, starts, axis=0).T
