@@ -363,8 +363,11 @@ def test_who_is_like_others_is_predicted_from_the_stage_found(fitted):
     timeline = timeline_of(early, model.internal_.time_unit)
     placed = model.stager().place(timeline, *model.pool(model.products(early)))
     used = placed.for_prediction()
-    np.testing.assert_array_equal(used.speeds, placed.speeds)
-    np.testing.assert_array_equal(used.shifts, placed.shifts)
+    assert not placed.unlike().any()
+    for own, likeliest in zip((used.speeds, used.shifts), placed.likeliest, strict=True):
+        np.testing.assert_array_equal(own, likeliest)
+    # One of them may be at two places, and is predicted from the likelier one.
+    assert np.mean(used.shifts == placed.shifts) > 0.95
 
 
 def test_a_course_that_adds_nothing_is_said_and_not_believed(rng):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -269,11 +269,7 @@ def _residual_problem(model: DIVE, staged: Stages) -> CorrelatedStageProblem:
     Noise is as usual at the damage of each visit: by its own scatter, nobody would be an outlier.
     """
     if isinstance(staged, MarginalStages):
-        noise, problem = model.marginal_.visit_noise, staged.problem
-        if noise is None:
-            return problem
-        usual = noise.multipliers(problem, staged.posterior, as_usual=True)
-        return replace(problem, multipliers=usual)
+        return staged.judged or staged.problem
     assert isinstance(staged, PublishedStages)
     pooled = staged.problem.sums
     assert isinstance(pooled, PooledMeans)

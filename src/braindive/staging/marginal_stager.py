@@ -86,11 +86,19 @@ class MarginalStages(Stages):
     likeliest : (n_subjects,), (n_subjects,)
         Speeds and shifts expected around the higher mode, of those who may be at two places: what
         is expected of both together may be a place where they are not.
+    judged : CorrelatedStageProblem or None
+        The subjects with the noise that is usual at their damage, by which they are judged: by
+        their own scatter, nobody would stand out. None where that is the noise of `problem`.
     """
 
     problem: CorrelatedStageProblem
     posterior: Posterior
     likeliest: tuple[Array, Array]
+    judged: CorrelatedStageProblem | None = None
+
+    def unlike(self) -> BoolArray:
+        """Whose maps are like none that were seen in training."""
+        return is_unlike(self.judged or self.problem, *self.likeliest)
 
     def for_prediction(self) -> Stages:
         """Stages to go on from into the future: usual ones for who is like nobody in training.
@@ -98,7 +106,7 @@ class MarginalStages(Stages):
         Residuals so large say that the curves do not describe the person. The stage that fits best
         may then have any speed, and foretells falls that never come.
         """
-        unlike = is_unlike(self.problem, *self.likeliest)
+        unlike = self.unlike()
         usual = self.problem.start()
         return Stages(
             self.timeline,
@@ -252,7 +260,8 @@ class MarginalStager:
         for _ in range(ROUNDS):
             multipliers = self.visit_noise.multipliers(placed.problem, placed.posterior)
             placed = place_subjects(replace(problem, multipliers=multipliers), self.known_shifts)
-        return placed
+        usual = self.visit_noise.multipliers(placed.problem, placed.posterior, as_usual=True)
+        return replace(placed, judged=replace(problem, multipliers=usual))
 
     def seen(self, design: Design | None, timeline: Timeline) -> Design | None:
         """Covariates of people who were seen at some times."""
@@ -299,7 +308,7 @@ class MarginalStager:
         scores = placed.timeline.scores(placed.speeds, placed.shifts)[placed.timeline.starts]
         beyond = (scores < self.known_scores.min()) | (scores > self.known_scores.max())
         vague = errors[:, 2] > np.std(self.known_scores)
-        return np.asarray(beyond | vague | is_unlike(placed.problem, *placed.likeliest))
+        return np.asarray(beyond | vague | placed.unlike())
 
 
 def place_subjects(problem: CorrelatedStageProblem, known_shifts: Array) -> MarginalStages:
