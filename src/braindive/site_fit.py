@@ -146,8 +146,7 @@ def site_spread(fit: MarginalFit) -> float:
     assert packing.sites is not None
     assert sites is not None
     assert sites.taken is not None
-    ends = np.cumsum([0, *packing.sizes])
-    own = slice(ends[7], ends[8])
+    own = packing.of_sites
     covariance = np.linalg.inv(here.information(packing))[own, own]
     found = here.vector[own] + (packing.sites.T @ sites.taken).ravel()
     variances, directions = np.linalg.eigh(covariance)

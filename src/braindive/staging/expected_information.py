@@ -59,7 +59,8 @@ def known_information(at: Climb, packing: Packing) -> Array:
     staged = packing.of_stages()
     n_subjects, n_numbers = at.gradients.shape
     gradients, n_times = at.gradients, 1
-    n_offsets = packing.sizes[7]
+    offsets = packing.of_sites
+    n_offsets = offsets.stop - offsets.start
     enough = _ENOUGH_PER_NUMBER * max(len(staged) - n_offsets, min(len(staged), _MOST_WITH_SITES))
     if n_subjects < enough:
         n_times = -(-enough // n_subjects)

@@ -110,7 +110,7 @@ class MarginalFit:
         """Return the same with other offsets of sites, another prior of them, and their noise."""
         assert self.packing.sites is not None
         vector = self.climb.vector.copy()
-        self.packing.parts(vector)[7][:] = (self.packing.sites.T @ sites.offsets).ravel()
+        vector[self.packing.of_sites] = (self.packing.sites.T @ sites.offsets).ravel()
         multipliers = None if scales is None else scales[sites.sites]
         here = replace(self.climb.problem, sites=sites, multipliers=multipliers)
         return replace(
