@@ -22,7 +22,6 @@ from braindive.dive.site_offsets import (
 )
 from braindive.dive.timeline import Timeline
 from braindive.staging.marginal_fit import MarginalFit, groups_of
-from braindive.staging.packing import SITES
 from braindive.staging.site_means import ClusterSites, SiteMeans
 from braindive.values.protocol import Products
 
@@ -147,8 +146,7 @@ def site_spread(fit: MarginalFit) -> float:
     assert packing.sites is not None
     assert sites is not None
     assert sites.taken is not None
-    ends = np.cumsum([0, *packing.sizes])
-    own = slice(ends[SITES], ends[SITES + 1])
+    own = packing.of_sites
     covariance = np.linalg.inv(here.information(packing))[own, own]
     found = here.vector[own] + (packing.sites.T @ sites.taken).ravel()
     variances, directions = np.linalg.eigh(covariance)

@@ -58,11 +58,11 @@ def test_wide_posteriors_are_climbed_with_more_points(monkeypatch):
     # Visits so noisy that a posterior spans a whole curve.
     noisy = {"n_controls": 0, "n_patients": 60, "level": 0.02, "noise": 0.6}
     drawn = draw(2, midpoints=(-15.0, 2.5, 20.0), **noisy)
-    assert left_to_climb(fit(drawn)) < 0.3
+    assert left_to_climb(fit(drawn)) < 0.03
     # Negative control: the usual points end somewhere else. (They may also see a skew.)
     monkeypatch.setattr(marginal_fit, "_WORTH_TRYING", np.inf)
     monkeypatch.setattr(marginal_fit, "FINER", FINE)
-    assert left_to_climb(fit(drawn)) > 1.0
+    assert left_to_climb(fit(drawn)) > 0.3
 
 
 def test_directions_are_not_compared_by_coarse_points():

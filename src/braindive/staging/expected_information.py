@@ -19,7 +19,7 @@ from braindive.staging.covariance import CorrelatedStageProblem
 from braindive.staging.likelihood import FINE, FINER, Posterior, evaluate
 from braindive.staging.marginal_fit import points_at
 from braindive.staging.optimum import Climb
-from braindive.staging.packing import SITES, Packing
+from braindive.staging.packing import Packing
 
 # Subjects for each number that stages depend on, from which on their own gradients are enough, and
 # up to which they are simulated else. In six cohorts with 7 for each, errors by their own gradients
@@ -60,7 +60,8 @@ def known_information(at: Climb, packing: Packing) -> Array:
     """
     staged = packing.of_stages()
     n_subjects, n_numbers = at.gradients.shape
-    n_offsets = packing.sizes[SITES]
+    offsets = packing.of_sites
+    n_offsets = offsets.stop - offsets.start
     enough = _ENOUGH_PER_NUMBER * max(len(staged) - n_offsets, min(len(staged), _MOST_WITH_SITES))
     if n_subjects < enough:
         n_times = -(-enough // n_subjects)

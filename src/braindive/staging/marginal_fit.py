@@ -41,7 +41,7 @@ from braindive.staging.optimum import (
     climb,
     look,
 )
-from braindive.staging.packing import SITES, Packing
+from braindive.staging.packing import Packing
 from braindive.staging.pieces import search_stages
 from braindive.staging.population import Design
 from braindive.staging.site_means import SiteMeans
@@ -158,7 +158,7 @@ class MarginalFit:
         """Return the same with other offsets of sites, another prior of them, and their noise."""
         assert self.packing.sites is not None
         vector = self.climb.vector.copy()
-        self.packing.parts(vector)[SITES][:] = (self.packing.sites.T @ sites.offsets).ravel()
+        vector[self.packing.of_sites] = (self.packing.sites.T @ sites.offsets).ravel()
         here = replace(self.climb.problem, sites=sites, multipliers=sites.scales_of_visits())
         return replace(
             self,

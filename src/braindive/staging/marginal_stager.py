@@ -223,8 +223,10 @@ class MarginalStager:
     @property
     def offsets_at(self) -> slice:
         """Which of the parameters are offsets of sites."""
-        first = self.trajectories.to_array().size + 4 * self.population.n_groups
-        return slice(first, first + (0 if self.sites is None else self.sites.offsets.size))
+        effects = self.population.effects
+        n_effects = 0 if effects is None else len(effects.shift) + len(effects.log_speed)
+        stop = len(self.curve_uncertainty.centre) - n_effects
+        return slice(stop - (0 if self.sites is None else self.sites.offsets.size), stop)
 
     def place(
         self,

@@ -128,6 +128,11 @@ class Packing:
         ends = np.cumsum(self.sizes)
         return np.r_[: ends[0], ends[2] : ends[-1]]
 
+    @property
+    def of_sites(self) -> slice:
+        """Which numbers are offsets of sites."""
+        return self._slices[SITES]
+
     def parts(self, vector: Array) -> list[Array]:
         """Split a vector, or the last axis of an array of them, into its parts."""
         return [vector[..., part] for part in self._slices]
@@ -257,9 +262,7 @@ class Packing:
         found = np.zeros((n_population + n_offsets + n_effects, ends[-1]))
         if self.sites is not None:
             by_offsets = np.kron(self.sites, np.eye(self.n_clusters))
-            found[n_population : n_population + n_offsets, ends[SITES] : ends[SITES + 1]] = (
-                by_offsets
-            )
+            found[n_population : n_population + n_offsets, self.of_sites] = by_offsets
         if self.curves_vary:
             lever = np.where(self.logarithmic, problem.trajectories.to_array(), 1.0)
             found[: self.n_curves, : self.n_curves] = np.diag(lever.ravel())
