@@ -184,3 +184,12 @@ def test_what_the_number_would_be_is_said_where_no_progression_was_found(gain, t
     assert found.n_clusters is None
     assert (f"If there is one all the same: {told}" in found.reason) == (told is not None)
     assert ("all the same" in found.reason) == (told is not None)
+
+
+@pytest.mark.parametrize(("rand", "number"), [(0.95, 3), (0.3, None)])
+def test_areas_that_other_people_show_too_need_no_progression(rand, number):
+    """Noise makes no areas that are found again, and is no disease."""
+    columns = {"groups_gain": [40.0, 30.0], "groups": [2, 3], "rand": rand, "progression_p": 0.4}
+    found = recommend_n_clusters(pd.DataFrame(columns, index=[2, 3]))
+    assert found.n_clusters == number
+    assert "no progression was found" in found.reason

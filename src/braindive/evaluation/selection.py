@@ -140,10 +140,11 @@ def recommend_n_clusters(table: pd.DataFrame) -> Recommendation:
     """Recommend a number of clusters from the table of `select_n_clusters`.
 
     None where the cohort holds no progression (`progression_p`): there are no curves for vertices
-    to share; the reason then says what the number would be if there were one. Else the number of
-    groups that the vertices' own curves form, by the integrated likelihood of mixtures
-    (`groups_gain`): the largest number for which there is positive evidence over the best smaller
-    one, of which those count that can be told apart (`groups`). AIC, BIC and the held-out
+    to share. People may differ along a course on which they were not seen to move, though: areas
+    that both halves of the subjects show are recommended all the same, and the reason says so. Else
+    the number of groups that the vertices' own curves form, by the integrated likelihood of
+    mixtures (`groups_gain`): the largest number for which there is positive evidence over the best
+    smaller one, of which those count that can be told apart (`groups`). AIC, BIC and the held-out
     log-likelihood go on rewarding clusters as long as vertices of one cluster differ a little, as
     they do in every brain; this does not. Where the parcellations of two halves of the subjects
     have nothing to do with each other, it is 1: there are no areas to tell apart.
@@ -172,16 +173,7 @@ def recommend_n_clusters(table: pd.DataFrame) -> Recommendation:
     """
     numbers = [int(number) for number in table.index]
     if "progression_p" in table and float(table["progression_p"].iloc[0]) > SIGNIFICANT:
-        reason = (
-            "None: no progression was found, because people change over time no more alike than "
-            f"noise does (p = {float(table['progression_p'].iloc[0]):.2g})."
-        )
-        if_any = recommend_n_clusters(table.drop(columns="progression_p"))
-        if "groups" in table and if_any.n_clusters != 1:
-            # People may differ along a course on which they were not seen to move.
-            reason += f" If there is one all the same: {if_any.reason[0].lower()}"
-            reason += if_any.reason[1:]
-        return Recommendation(None, reason)
+        return _without_progression(table)
     rands = table["rand"].to_numpy(float) if "rand" in table else np.full(len(table), np.nan)
     if np.isfinite(rands).any() and np.nanmax(rands) < _UNRELATED:
         chosen, reason = (
@@ -205,6 +197,24 @@ def recommend_n_clusters(table: pd.DataFrame) -> Recommendation:
         chosen = numbers[int(table["bic"].to_numpy(float).argmin())]
         reason = f"{chosen} clusters have the lowest BIC"
     return Recommendation(chosen, f"{reason[0].upper()}{reason[1:]}.")
+
+
+def _without_progression(table: pd.DataFrame) -> Recommendation:
+    """Choose where nobody was seen to move: areas may be there all the same."""
+    told = (
+        "no progression was found, because people change over time no more alike than noise does "
+        f"(p = {float(table['progression_p'].iloc[0]):.2g})"
+    )
+    if_any = recommend_n_clusters(table.drop(columns="progression_p"))
+    if "groups" not in table or if_any.n_clusters is None or if_any.n_clusters == 1:
+        return Recommendation(None, f"None: {told}.")
+    # People may differ along a course on which they were not seen to move. Areas that other people
+    # show too are no noise.
+    if "rand" in table and table["rand"].max() >= _STABLE:
+        reason = f"{if_any.reason} But {told}: these are areas in which people differ."
+        return Recommendation(if_any.n_clusters, reason)
+    reason = f"{if_any.reason[0].lower()}{if_any.reason[1:]}"
+    return Recommendation(None, f"None: {told}. If there is one all the same: {reason}")
 
 
 def _by_groups(table: pd.DataFrame, numbers: list[int], rands: Array) -> tuple[int, str]:
