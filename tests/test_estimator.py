@@ -11,7 +11,7 @@ from sklearn.base import clone
 import braindive as bd
 from braindive import estimator, fitted
 from braindive.dive.field import STRONGEST
-from braindive.values.protocol import Unit
+from braindive.values.blocks import Unit
 
 
 def rebuilt(cohort, **changes):

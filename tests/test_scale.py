@@ -7,7 +7,7 @@ from scipy.stats import norm
 from braindive.dive.curves import Trajectories
 from braindive.dive.timeline import Timeline
 from braindive.scale import Scale
-from braindive.values.protocol import Unit
+from braindive.values.blocks import Unit
 
 SCALE = Scale(Unit(offset=2.5, scale=0.4), time_unit=1.7, centre=0.3, spread=2.2)
 

@@ -22,9 +22,8 @@ from braindive.dive.priors import Priors
 from braindive.dive.timeline import Timeline
 from braindive.errors import CohortError, ParameterError
 from braindive.results import Internal
-from braindive.staging.marginal_fit import groups_of
 from braindive.staging.marginal_stager import MarginalStager
-from braindive.staging.population import Design
+from braindive.staging.population import Design, groups_of
 
 Covariates = tuple[tuple[SubjectCovariate, ...], tuple[SubjectCovariate, ...]]
 """Those on the shift, and those on the speed."""

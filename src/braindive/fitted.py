@@ -22,12 +22,12 @@ from braindive.errors import CohortError, NotFittedError, ParameterError
 from braindive.prediction.personal import PersonalModel
 from braindive.results import Internal
 from braindive.scale import Scale
-from braindive.staging.marginal_fit import groups_of
 from braindive.staging.marginal_stager import MarginalStager
-from braindive.staging.population import Design
+from braindive.staging.population import Design, groups_of
 from braindive.staging.stagers import PublishedStager, Stager, Stages, TimeStager
 from braindive.values.backends import open_products
-from braindive.values.protocol import Products, Unit
+from braindive.values.blocks import Unit
+from braindive.values.protocol import Products
 from braindive.values.walking import one_thread_per_product
 
 

@@ -19,22 +19,17 @@ from braindive.dive.vertex_curves import map_vertices
 from braindive.scale import Scale
 from braindive.site_fit import SiteFit
 from braindive.staging.curve_uncertainty import unit_of_controls, unit_of_years
-from braindive.staging.marginal_fit import (
-    MarginalFit,
-    controls_lead,
-    fit_marginal,
-    groups_of,
-)
+from braindive.staging.marginal_fit import MarginalFit, fit_marginal
 from braindive.staging.marginal_stager import (
     MarginalStager,
     MarginalStages,
     Training,
 )
-from braindive.staging.population import Design
+from braindive.staging.population import Design, controls_lead, groups_of
 from braindive.staging.site_means import ClusterSites, SiteMeans
 from braindive.staging.stagers import PublishedStager
 from braindive.staging.visit_noise import ROUNDS, VisitNoise
-from braindive.values.protocol import Unit
+from braindive.values.blocks import Unit
 
 ScoreScale = Literal["years", "controls"]
 

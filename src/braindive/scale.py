@@ -14,7 +14,7 @@ import numpy as np
 from braindive.arrays import Array
 from braindive.dive.curves import Curves
 from braindive.dive.timeline import Timeline
-from braindive.values.protocol import Unit
+from braindive.values.blocks import Unit
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Scale:
     Examples
     --------
     >>> from braindive.scale import Scale
-    >>> from braindive.values.protocol import Unit
+    >>> from braindive.values.blocks import Unit
     >>> scale = Scale(Unit(offset=2.5, scale=0.5), time_unit=2.0, centre=1.0, spread=4.0)
     >>> float(scale.scores(9.0)), float(scale.internal_scores(2.0)), float(scale.values(1.0))
     (2.0, 9.0, 3.0)

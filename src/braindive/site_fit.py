@@ -21,7 +21,8 @@ from braindive.dive.site_offsets import (
     starting_directions,
 )
 from braindive.dive.timeline import Timeline
-from braindive.staging.marginal_fit import MarginalFit, groups_of
+from braindive.staging.marginal_fit import MarginalFit
+from braindive.staging.population import groups_of
 from braindive.staging.site_means import ClusterSites, SiteMeans
 from braindive.values.protocol import Products
 

@@ -10,8 +10,8 @@ import braindive as bd
 from braindive.dive.curves import Trajectories
 from braindive.dive.design_effect import without_personal_noise
 from braindive.dive.vertex_curves import Bins, own_curves
+from braindive.values.blocks import Block
 from braindive.values.local import LocalProducts
-from braindive.values.protocol import Block
 
 CENTRE = Trajectories(np.array([-1.0]), np.array([0.5]), np.array([1.0]), np.array([0.2]))
 

@@ -5,8 +5,8 @@ import pytest
 from people_who_differ import draw, fit
 
 from braindive.staging.curve_uncertainty import unit_of_years
-from braindive.staging.marginal_fit import groups_of
 from braindive.staging.marginal_stager import MarginalStager
+from braindive.staging.population import groups_of
 
 
 @pytest.fixture(scope="module")

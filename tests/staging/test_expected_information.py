@@ -6,8 +6,8 @@ from people_who_differ import MULTIPLIERS, draw, fit, make_problem
 
 from braindive.staging import expected_information
 from braindive.staging.expected_information import known_information, simulate_again
-from braindive.staging.likelihood import FINER, integrate
 from braindive.staging.optimum import look
+from braindive.staging.posterior import FINER, integrate
 
 
 def posterior_of(problem):

@@ -8,8 +8,9 @@ from people_who_differ import MULTIPLIERS, SUBJECTS, draw, fit, make_problem, no
 from scipy.stats import multivariate_normal
 
 from braindive.dive.stages import find_stages
-from braindive.staging.likelihood import FINE, Points, evaluate, integrate
+from braindive.staging.likelihood import evaluate
 from braindive.staging.packing import Packing
+from braindive.staging.posterior import FINE, Points, integrate
 from braindive.staging.site_means import SiteMeans
 
 # Of the six visits: the first person changes site.

@@ -9,10 +9,10 @@ from people_who_differ import draw, fit
 import braindive as bd
 from braindive.dive.priors import Gamma, Normal, Priors
 from braindive.staging import marginal_fit
-from braindive.staging.likelihood import FINE
-from braindive.staging.marginal_fit import groups_of
 from braindive.staging.marginal_stager import place_subjects
 from braindive.staging.optimum import look
+from braindive.staging.population import groups_of
+from braindive.staging.posterior import FINE
 
 
 def stages_of(drawn, found):

@@ -7,9 +7,10 @@ from people_who_differ import make_problem
 
 from braindive.dive.stages import find_stages
 from braindive.staging import pieces
-from braindive.staging.likelihood import FINE, evaluate, integrate
+from braindive.staging.likelihood import evaluate
 from braindive.staging.marginal_fit import points_at
 from braindive.staging.pieces import in_pieces, search_stages
+from braindive.staging.posterior import FINE, integrate
 
 RANGE = np.array([-4.0, 4.0])
 

@@ -9,8 +9,8 @@ from people_who_differ import MULTIPLIERS, draw, fit, make_problem
 
 import braindive as bd
 from braindive.staging.change import visit_series
-from braindive.staging.likelihood import integrate
 from braindive.staging.marginal_stager import MarginalStager, place_subjects
+from braindive.staging.posterior import integrate
 from braindive.staging.visit_noise import VisitNoise, _Residuals
 
 

@@ -6,7 +6,7 @@ import zarr
 
 from braindive.dive.e_step import Assign
 from braindive.values.backends import open_products
-from braindive.values.protocol import Adjustment, Unit
+from braindive.values.blocks import Adjustment, Unit
 from braindive.values.site_residuals import SiteResiduals
 
 N_VISITS, N_VERTICES, N_CLUSTERS, N_SITES = 9, 23, 3, 3

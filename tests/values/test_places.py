@@ -12,9 +12,9 @@ from braindive import estimator
 from braindive import fitted as fitted_models
 from braindive.prediction import learning
 from braindive.prediction.learning import learn_personal
+from braindive.values.blocks import Step
 from braindive.values.local import LocalProducts, add, rows_of
 from braindive.values.products import BlockProducts
-from braindive.values.protocol import Step
 
 
 def as_store(cohort, folder):

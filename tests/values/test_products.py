@@ -8,8 +8,8 @@ from scipy.special import softmax
 
 from braindive.dive.e_step import log_densities
 from braindive.dive.field import expectation
+from braindive.values.blocks import Unit
 from braindive.values.local import LocalProducts
-from braindive.values.protocol import Unit
 
 N_VISITS, N_VERTICES, N_CLUSTERS = 9, 23, 3
 PRECISION = {"float64": 1e-11, "float32": 2e-5}

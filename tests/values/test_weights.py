@@ -6,7 +6,7 @@ import pytest
 from braindive.dive.e_step import Assign
 from braindive.errors import ParameterError
 from braindive.values.backends import open_products
-from braindive.values.protocol import Unit
+from braindive.values.blocks import Unit
 
 N_VISITS, N_VERTICES, N_CLUSTERS = 9, 23, 3
 UNIT = Unit(4.5, 1.7)

@@ -15,8 +15,9 @@ from braindive.arrays import Array, IntArray
 from braindive.dive.problem import Parameters
 from braindive.dive.timeline import Timeline
 from braindive.dive.vertices import without_noise
+from braindive.values.blocks import Block, Found, Step
 from braindive.values.coordinates import Coordinates
-from braindive.values.protocol import Block, Found, Products, Step
+from braindive.values.protocol import Products
 
 # Vertices of each cluster from which the design effect is learnt: its error is then a few per cent.
 _SOME = 200

@@ -18,7 +18,8 @@ from scipy.special import digamma, polygamma
 from braindive.arrays import Array, BoolArray, IntArray
 from braindive.dive.curves import Curves
 from braindive.dive.timeline import Timeline
-from braindive.values.protocol import Adjustment, Products
+from braindive.values.blocks import Adjustment
+from braindive.values.protocol import Products
 from braindive.values.site_residuals import SiteResiduals
 
 # Variance between people over that of visits by which people are weighed: that of a test-retest

@@ -18,8 +18,9 @@ from braindive.dive.design_effect import without_personal_noise
 from braindive.dive.problem import Parameters
 from braindive.dive.timeline import Timeline
 from braindive.dive.vertices import small_cholesky, solve_lower, solve_upper
+from braindive.values.blocks import Block, Found, Step
 from braindive.values.multiplication import over_visits
-from braindive.values.protocol import Block, Found, Products, Step
+from braindive.values.protocol import Products
 
 # Bins of the score: narrower than curves are steep.
 _BINS = 16

@@ -20,9 +20,8 @@ from braindive.dive.timeline import Timeline
 from braindive.effects import degrees_of_freedom, shift_row, speed_row
 from braindive.fitted import timeline_of
 from braindive.staging.effects_fit import fit_effects
-from braindive.staging.marginal_fit import groups_of
 from braindive.staging.marginal_stager import MarginalStager, Training
-from braindive.staging.population import Design
+from braindive.staging.population import Design, groups_of
 
 # Shares of a column that follow from the others below which it tells nothing of its own.
 _NOTHING = 1e-8

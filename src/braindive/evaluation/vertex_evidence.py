@@ -16,7 +16,7 @@ from scipy.special import expit, logsumexp
 
 from braindive.arrays import Array, IntArray
 from braindive.dive.vertex_curves import Bins
-from braindive.values.protocol import Block, Found, Step
+from braindive.values.blocks import Block, Found, Step
 
 # Midpoints of the grid, and how far it goes beyond nearly all scores, in their spreads.
 _MIDPOINTS = 81

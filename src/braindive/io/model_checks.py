@@ -7,171 +7,17 @@ numbers have to be finite, of the right sign, and where they are positions withi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from braindive.dive.curves import Curves
+from braindive.io.model_forms import FITTED, INSIDE, INTERNAL, KERNELS, OBJECTS, SINCE, Form
 from braindive.io.objects import take_apart
 from braindive.space import Space
 
-
-@dataclass(frozen=True)
-class Form:
-    """Form of a part of a model.
-
-    Parameters
-    ----------
-    lengths : str
-        One letter for each axis, such as "VK" for (n_vertices, n_clusters); "" for one number.
-    rule : str
-        Which numbers it may hold; see `_breaks`.
-    optional : bool
-        Whether the part may be None, or absent.
-    """
-
-    lengths: str
-    rule: str = "finite"
-    optional: bool = False
-
-
-# By the names in the file, which never change.
-# V vertices, K clusters, S subjects, N visits, P parameters of a curve, M parameters of curves
-# and population, G groups of the population, X sites, C components, L levels of the noise, I one
-# more than K; digits are lengths.
-_FITTED = {
-    "responsibilities_": Form("VK", "share"),
-    "labels_": Form("V", "cluster"),
-    "noise_": Form("K", "not negative"),
-    "speeds_": Form("S"),
-    "shifts_": Form("S"),
-    "scores_": Form("N"),
-    "speeds_se_": Form("S", "any", True),
-    "shifts_se_": Form("S", "any", True),
-    "baseline_scores_se_": Form("S", "any", True),
-    "vertex_midpoints_": Form("V", "any", True),
-    "vertex_midpoints_se_": Form("V", "any", True),
-    "plateaus_reached_": Form("K2", "bool", True),
-    "spatial_strength_": Form("", "not negative"),
-    "log_likelihood_": Form(""),
-    "aic_": Form(""),
-    "bic_": Form(""),
-}
-_INTERNAL = {
-    "time_unit": Form("", "positive"),
-    "centre": Form(""),
-    "spread": Form("", "positive"),
-    "known": Form("V", "bool"),
-}
-_OBJECTS: dict[str, dict[str, Form]] = {
-    "Unit": {"offset": Form(""), "scale": Form("", "positive")},
-    "Parameters": {
-        "noise": Form("K", "not negative"),
-        "speeds": Form("S"),
-        "shifts": Form("S"),
-        "strength": Form("", "not negative", True),
-        "vertex_covariance": Form("KPP", "symmetric", True),
-        "shares": Form("K", "share", True),
-    },
-    "Training": {
-        "sums": Form("NK"),
-        "weights": Form("NK", "not negative"),
-        "reference": Form("N", "bool"),
-        "groups": Form("S", "group", True),
-        "sites": Form("N", "site", True),
-    },
-    "Timeline": {
-        "subject_of_visit": Form("N", "subject"),
-        "times": Form("N"),
-        "centres": Form("S"),
-        "unit": Form("", "positive"),
-    },
-    "Marginal": {
-        "noise": Form("K", "not negative"),
-        "centre": Form(""),
-        "spread": Form("", "positive"),
-        "known_shifts": Form("S"),
-        "known_scores": Form("N"),
-    },
-    "Sites": {
-        "offsets": Form("XV"),
-        "scales": Form("XV", "positive"),
-        "spread": Form("", "positive"),
-        "variances": Form("V", "not negative"),
-        "levels": Form("V"),
-    },
-    "ClusterSites": {
-        "offsets": Form("XK"),
-        "scales": Form("XK", "positive"),
-        "spread": Form("", "positive"),
-    },
-    "Population": {
-        "shift_means": Form("G"),
-        "shift_sds": Form("G", "not negative"),
-        "log_speed_means": Form("G", "log"),
-        "log_speed_sds": Form("G", "log"),
-        "shares": Form("G", "share"),
-        "skews": Form("G", "log", True),
-    },
-    "VisitNoise": {
-        "origin": Form(""),
-        "people": Form("", "not negative"),
-        "visits": Form("", "not negative"),
-    },
-    "NoisePrior": {
-        "trend": Form("3", "log"),
-        "centre": Form(""),
-        "spread": Form("", "positive"),
-        "low": Form(""),
-        "high": Form(""),
-        "freedom": Form("", "positive"),
-    },
-    "Covariance": {
-        "within": Form("KK", "symmetric"),
-        "between": Form("KK", "symmetric"),
-        "weights": Form("K", "not negative"),
-    },
-    "CurveUncertainty": {
-        "covariance": Form("MM", "symmetric"),
-        "centre": Form("M"),
-        "spread": Form("M"),
-        "unit_variance": Form("", "not negative"),
-    },
-    "PersonalModel": {
-        "means": Form("V"),
-        "rates": Form("V"),
-        "centres": Form("31I"),
-        "beliefs": Form("3", "share"),
-        "components": Form("VC"),
-        "inflation": Form("", "positive"),
-    },
-    "PersonalNoise": {
-        "levels": Form("L"),
-        "logs": Form("L", "log"),
-        "own": Form("", "not negative"),
-        "scatter": Form("", "positive"),
-        "whole": Form("", "share"),
-        "single": Form("", "positive"),
-    },
-}
-# Objects inside of objects.
-_INSIDE = {
-    "Training": {"timeline": "Timeline"},
-    "Marginal": {
-        "population": "Population",
-        "covariance": "Covariance",
-        "curve_uncertainty": "CurveUncertainty",
-    },
-}
-# And those that files of before do not have.
-_SINCE = {
-    "PersonalModel": {"varying": "PersonalNoise"},
-    "Marginal": {"visit_noise": "VisitNoise", "sites": "ClusterSites"},
-    "VisitNoise": {"damage": "NoisePrior"},
-}
-_KERNELS = {"PersonalModel": {"vertex_kernel": "V", "component_kernel": "C"}}
 # Nobody is faster or slower than others by more than this power of e.
 _LARGEST_LOG = 50.0
 # Values are standardised before a fit, whatever their unit, and a cohort has no value beyond this.
@@ -227,11 +73,11 @@ def _check(parameters: Mapping[str, Any], fitted: Mapping[str, Any]) -> None:
     }
     _require(min(lengths.values()) > 0, "a part of it is empty")
     sizes = _Sizes(lengths)
-    sizes.check_all("", fitted, _FITTED)
+    sizes.check_all("", fitted, FITTED)
     sizes.check_curves("trajectories_", curves)
     if fitted.get("sites_") is not None:
         sizes.check_object("sites_", fitted["sites_"], "Sites")
-    sizes.check_all("internal ", fitted["_internal"], _INTERNAL)
+    sizes.check_all("internal ", fitted["_internal"], INTERNAL)
     internal = {
         name: sizes.check_object(f"internal {name}", fitted["_internal"][name], kind)
         for name, kind in (("unit", "Unit"), ("parameters", "Parameters"), ("training", "Training"))
@@ -339,15 +185,15 @@ class _Sizes:
         name, parts = take_apart(part) or ("", {})
         if name != kind:
             raise ValueError(f"{where} is a {type(part).__name__}")
-        self.check_all(f"{where} ", parts, _OBJECTS.get(kind, {}))
-        for inner, form in _INSIDE.get(kind, {}).items():
+        self.check_all(f"{where} ", parts, OBJECTS.get(kind, {}))
+        for inner, form in INSIDE.get(kind, {}).items():
             self.check_object(f"{where} {inner}", parts[inner], form)
-        for inner, form in _SINCE.get(kind, {}).items():
+        for inner, form in SINCE.get(kind, {}).items():
             if parts.get(inner) is not None:
                 self.check_object(f"{where} {inner}", parts[inner], form)
         if "trajectories" in parts:
             self.check_curves(f"{where} trajectories", parts["trajectories"])
-        for inner, axis in _KERNELS.get(kind, {}).items():
+        for inner, axis in KERNELS.get(kind, {}).items():
             kernel = self.check_object(f"{where} {inner}", parts[inner], "Kernel")
             rules = {"shape": "3", "persistent": axis, "noise": axis}
             forms = {each: Form(length, "not negative") for each, length in rules.items()}

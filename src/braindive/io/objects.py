@@ -35,7 +35,7 @@ def take_apart(value: Any) -> tuple[str, dict[str, Any]] | None:
     Examples
     --------
     >>> from braindive.io.objects import take_apart
-    >>> from braindive.values.protocol import Unit
+    >>> from braindive.values.blocks import Unit
     >>> take_apart(Unit(offset=2.5, scale=0.5))
     ('Unit', {'offset': 2.5, 'scale': 0.5})
     """

@@ -40,7 +40,7 @@ from braindive.staging.noise_prior import NoisePrior
 from braindive.staging.population import Design, Effects, Population
 from braindive.staging.site_means import ClusterSites
 from braindive.staging.visit_noise import VisitNoise
-from braindive.values.protocol import Unit
+from braindive.values.blocks import Unit
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from braindive.arrays import Array, BoolArray, IntArray
-from braindive.values.protocol import Block, Found, Products, ResidualStep
+from braindive.values.blocks import Block, Found, ResidualStep
+from braindive.values.protocol import Products
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from braindive.prediction.personal import PersonalModel
 from braindive.prediction.shrinkage import Foresight
 from braindive.staging.marginal_stager import Training
 from braindive.staging.stagers import Stager
-from braindive.values.protocol import Block, Found, Products, Step
+from braindive.values.blocks import Block, Found, Step
+from braindive.values.protocol import Products
 
 # People whose last visits are predicted to choose how: weights of the course and the like are few
 # numbers. Means, components and kernels are everybody's.

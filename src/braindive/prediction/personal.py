@@ -19,7 +19,8 @@ from braindive.prediction.course import Course
 from braindive.prediction.deviations import Deviations
 from braindive.prediction.kernel import Conditional, Kernel
 from braindive.prediction.noise import PersonalNoise
-from braindive.values.protocol import Block, Found, Products
+from braindive.values.blocks import Block, Found
+from braindive.values.protocol import Products
 
 
 @dataclass(frozen=True)

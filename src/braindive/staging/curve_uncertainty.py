@@ -14,7 +14,7 @@ import numpy as np
 from braindive.arrays import Array, BoolArray
 from braindive.dive.curves import Curves, onset_gradients
 from braindive.staging.covariance import CorrelatedStageProblem
-from braindive.staging.likelihood import Posterior
+from braindive.staging.posterior import Posterior
 
 
 @dataclass(frozen=True)

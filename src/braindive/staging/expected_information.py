@@ -16,10 +16,11 @@ from braindive.arrays import Array
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.timeline import Timeline
 from braindive.staging.covariance import CorrelatedStageProblem
-from braindive.staging.likelihood import FINE, FINER, Posterior, evaluate
+from braindive.staging.likelihood import evaluate
 from braindive.staging.marginal_fit import points_at
 from braindive.staging.optimum import Climb
 from braindive.staging.packing import Packing
+from braindive.staging.posterior import FINE, FINER, Posterior
 
 # Subjects for each number that stages depend on, from which on their own gradients are enough, and
 # up to which they are simulated else. In six cohorts with 7 for each, errors by their own gradients

@@ -22,15 +22,7 @@ from braindive.dive.stages import fit_stages
 from braindive.dive.starts import CLEAR_ODDS
 from braindive.dive.timeline import Timeline, evenly
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
-from braindive.staging.likelihood import (
-    COARSE,
-    FINE,
-    FINER,
-    Points,
-    Posterior,
-    Rule,
-    evaluate,
-)
+from braindive.staging.likelihood import evaluate
 from braindive.staging.marginal_starts import Start, find_starts, set_out, within_prior
 from braindive.staging.optimum import (
     EXACTLY_THERE,
@@ -43,7 +35,8 @@ from braindive.staging.optimum import (
 )
 from braindive.staging.packing import Packing
 from braindive.staging.pieces import search_stages
-from braindive.staging.population import Design
+from braindive.staging.population import Design, controls_lead, groups_of
+from braindive.staging.posterior import COARSE, FINE, FINER, Points, Posterior, Rule
 from braindive.staging.site_means import SiteMeans
 from braindive.staging.weak_priors import WeakPriors
 
@@ -62,8 +55,6 @@ _WORTH_CLIMBING = 0.5
 # Squared length of the gradient by a skew, in standard errors, for which one is tried: where people
 # are few, their gradients make it seem small. A choice.
 _WORTH_TRYING = 1.0
-# Fewer controls, or others, than this have no distribution of their own. A choice.
-_LEAST_GROUP = 8
 
 
 @dataclass(frozen=True)
@@ -222,21 +213,6 @@ class MarginalFit:
         return here.inverse * (len(here.gradients) / n_subjects)
 
 
-def groups_of(
-    timeline: Timeline, controls: BoolArray | None, least: int = _LEAST_GROUP
-) -> IntArray:
-    """Group of each subject: 0 for controls and 1 for others, or 0 for all.
-
-    A control is who is one at every visit. Groups of less than the least size are none.
-    """
-    everyone = np.zeros(timeline.n_subjects, dtype=int)
-    if controls is None:
-        return everyone
-    is_control = timeline.by_subject(controls.astype(int)) == timeline.n_visits_of_subject
-    fewest = min(int(is_control.sum()), int((~is_control).sum()))
-    return np.where(is_control, 0, 1) if fewest >= least else everyone
-
-
 def fit_marginal(
     pooled: PooledMeans,
     timeline: Timeline,
@@ -322,15 +298,6 @@ def fit_marginal(
     )
     best = replace(best, direction_is_clear=clear)
     return best if len(few) == timeline.n_subjects else best.seen_by(everyone)
-
-
-def controls_lead(shifts: Array, is_control: BoolArray) -> float:
-    """By how many standard errors controls come before the others; 0 without both."""
-    controls, others = shifts[is_control], shifts[~is_control]
-    if min(len(controls), len(others)) < 2:
-        return 0.0
-    error = np.sqrt(controls.var(ddof=1) / len(controls) + others.var(ddof=1) / len(others))
-    return float((others.mean() - controls.mean()) / max(float(error), 1e-300))
 
 
 def _follow_best(

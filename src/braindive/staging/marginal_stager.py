@@ -17,9 +17,9 @@ from braindive.dive.timeline import Timeline
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance, is_unlike
 from braindive.staging.curve_uncertainty import CurveUncertainty, ScoreUnit
 from braindive.staging.expected_information import known_information
-from braindive.staging.likelihood import Posterior
 from braindive.staging.marginal_fit import MarginalFit
 from braindive.staging.population import UNKNOWN, Design, Population, StagePrior
+from braindive.staging.posterior import Posterior
 from braindive.staging.site_means import ClusterSites, SiteMeans
 from braindive.staging.stagers import Stages
 from braindive.staging.two_modes import integrate_modes

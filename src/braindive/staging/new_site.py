@@ -10,10 +10,11 @@ from braindive.arrays import Array, IntArray
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.timeline import Timeline
 from braindive.staging.covariance import CorrelatedStageProblem
-from braindive.staging.likelihood import FINE, Points, evaluate
+from braindive.staging.likelihood import evaluate
 from braindive.staging.marginal_fit import searched_points
 from braindive.staging.marginal_stager import MarginalStager
 from braindive.staging.population import Design, StagePrior
+from braindive.staging.posterior import FINE, Points
 from braindive.staging.site_means import ClusterSites, SiteMeans
 
 # Most steps, and the length of the last one in standard errors. Choices.

@@ -14,8 +14,9 @@ import numpy as np
 
 from braindive.arrays import Array
 from braindive.staging.covariance import CorrelatedStageProblem
-from braindive.staging.likelihood import Evaluation, Points, Rule, evaluate
+from braindive.staging.likelihood import Evaluation, evaluate
 from braindive.staging.packing import Packing
+from braindive.staging.posterior import Points, Rule
 from braindive.staging.weak_priors import WeakPriors
 
 # Squared length of the gradient in standard errors below which the points of the integral stay,

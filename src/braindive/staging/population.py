@@ -13,12 +13,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logsumexp
 
-from braindive.arrays import Array, IntArray
+from braindive.arrays import Array, BoolArray, IntArray
 from braindive.dive.timeline import Timeline
 from braindive.staging.skewed import Skewed
 
 # Group of a subject of whom it is not known whether it is a control.
 UNKNOWN = -1
+
+# Fewer controls, or others, than this have no distribution of their own. A choice.
+_LEAST_GROUP = 8
 
 
 @dataclass(frozen=True)
@@ -246,3 +249,27 @@ class StagePrior:
         usual = np.where(self.groups < 0, self.population.n_groups - 1, self.groups)
         log_speeds, shifts = self.means(usual)
         return np.exp(log_speeds), shifts
+
+
+def groups_of(
+    timeline: Timeline, controls: BoolArray | None, least: int = _LEAST_GROUP
+) -> IntArray:
+    """Group of each subject: 0 for controls and 1 for others, or 0 for all.
+
+    A control is who is one at every visit. Groups of less than the least size are none.
+    """
+    everyone = np.zeros(timeline.n_subjects, dtype=int)
+    if controls is None:
+        return everyone
+    is_control = timeline.by_subject(controls.astype(int)) == timeline.n_visits_of_subject
+    fewest = min(int(is_control.sum()), int((~is_control).sum()))
+    return np.where(is_control, 0, 1) if fewest >= least else everyone
+
+
+def controls_lead(shifts: Array, is_control: BoolArray) -> float:
+    """By how many standard errors controls come before the others; 0 without both."""
+    controls, others = shifts[is_control], shifts[~is_control]
+    if min(len(controls), len(others)) < 2:
+        return 0.0
+    error = np.sqrt(controls.var(ddof=1) / len(controls) + others.var(ddof=1) / len(others))
+    return float((others.mean() - controls.mean()) / max(float(error), 1e-300))

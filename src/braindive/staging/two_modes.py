@@ -11,8 +11,8 @@ from scipy.special import expit
 
 from braindive.arrays import Array
 from braindive.staging.covariance import CorrelatedStageProblem
-from braindive.staging.likelihood import Posterior, integrate_around
 from braindive.staging.pieces import Peaks, search_modes
+from braindive.staging.posterior import Posterior, integrate_around
 
 # Least probability of the place that is less probable, for which it is kept. A choice.
 _LEAST_SHARE = 1e-3

@@ -17,8 +17,8 @@ from scipy.special import gammaln
 from braindive.arrays import Array, IntArray
 from braindive.dive.timeline import Timeline
 from braindive.staging.covariance import CorrelatedStageProblem
-from braindive.staging.likelihood import Posterior
 from braindive.staging.noise_prior import LEAST_PEOPLE, NoisePrior
+from braindive.staging.posterior import Posterior
 
 # Least degrees of freedom for a sum of squares to count: what has fewer went into the stage and
 # into the person's own level. A choice.

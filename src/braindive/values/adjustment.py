@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from braindive.arrays import IntArray
-from braindive.values.protocol import Block, Found, Step
+from braindive.values.blocks import Block, Found, Step
 
 
 @dataclass(frozen=True)

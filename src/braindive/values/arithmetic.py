@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from braindive.arrays import Array
+from braindive.values.blocks import Block, Found, ResidualStep, Step
 from braindive.values.multiplication import over_vertices, over_visits
-from braindive.values.protocol import AssignVertices, Block, Found, ResidualStep, Step
+from braindive.values.protocol import AssignVertices
 
 # Rows summed in the precision of the values before the total is carried on in float64.
 _ROWS = 128

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from braindive.arrays import IntArray
+from braindive.values.blocks import Unit
 from braindive.values.distributed import DistributedProducts
 from braindive.values.local import LocalProducts
-from braindive.values.protocol import Products, Unit
+from braindive.values.protocol import Products
 from braindive.values.storage import Stored
 
 

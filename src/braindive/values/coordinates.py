@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from braindive.arrays import Array
+from braindive.values.blocks import Block, Found, Step
 from braindive.values.multiplication import over_visits
-from braindive.values.protocol import AssignVertices, Block, Found, Step
+from braindive.values.protocol import AssignVertices
 
 # Directions whose singular value is below this share of the largest add nothing that single
 # precision could tell.

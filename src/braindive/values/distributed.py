@@ -19,10 +19,10 @@ import numpy as np
 from braindive.arrays import Array, IntArray
 from braindive.errors import ClusterError
 from braindive.values.arithmetic import Summarise
+from braindive.values.blocks import Found, Own, Step, Unit
 from braindive.values.local import add, rows_of
 from braindive.values.placement import Part, Placement, View, is_loss
 from braindive.values.products import BlockProducts
-from braindive.values.protocol import Found, Own, Step, Unit
 from braindive.values.storage import Stored
 from braindive.values.walking import one_thread_per_product
 

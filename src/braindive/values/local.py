@@ -14,8 +14,8 @@ from typing import Self
 import numpy as np
 
 from braindive.arrays import Array, IntArray
+from braindive.values.blocks import Block, Found, Own, Step, Unit, part_of
 from braindive.values.products import BlockProducts
-from braindive.values.protocol import Block, Found, Own, Step, Unit, part_of
 from braindive.values.storage import Stored, fitting_width, mapped
 from braindive.values.walking import count_threads, map_columns
 

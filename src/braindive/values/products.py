@@ -22,19 +22,9 @@ from braindive.values.arithmetic import (
     SumResiduals,
     Sweep,
 )
+from braindive.values.blocks import Adjustment, Block, Found, Own, ResidualStep, Step, Summary, Unit
 from braindive.values.coordinates import Coordinates
-from braindive.values.protocol import (
-    Adjustment,
-    AssignVertices,
-    Block,
-    Found,
-    Own,
-    ResidualStep,
-    Step,
-    Summary,
-    Swept,
-    Unit,
-)
+from braindive.values.protocol import AssignVertices, Swept
 from braindive.values.sampling import Copy, OfSome, evenly_spread
 
 # In which values are summarised before their standard unit is known: their own.

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from braindive.arrays import BoolArray
-from braindive.values.protocol import Block, Found, Step
+from braindive.values.blocks import Block, Found, Step
 
 ENOUGH = 10_000
 """Vertices that are enough; from twice as many on there is a sample. A choice: of 1,816 visits they

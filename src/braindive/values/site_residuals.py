@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from braindive.arrays import Array, IntArray
-from braindive.values.protocol import Block, Found
+from braindive.values.blocks import Block, Found
 
 
 @dataclass(frozen=True)
