@@ -7,31 +7,28 @@ from typing import Literal
 
 import numpy as np
 
+from braindive.answers import (
+    ScoreScale,
+    marginal_answer,
+    published_answer,
+    reference_of,
+    sums_of,
+    without_stages,
+)
 from braindive.arrays import Array, BoolArray, IntArray
-from braindive.dive.e_step import carried, relabel, with_covariance
-from braindive.dive.em import noise_variance, own_variance
-from braindive.dive.pooled import PooledMeans
+from braindive.dive.e_step import with_covariance
 from braindive.dive.priors import Priors
-from braindive.dive.problem import Parameters, Problem, State
+from braindive.dive.problem import Parameters, Problem
 from braindive.dive.starts import Outcome
-from braindive.dive.timeline import Timeline
 from braindive.dive.vertex_curves import map_vertices
 from braindive.scale import Scale
 from braindive.site_fit import SiteFit
-from braindive.staging.curve_uncertainty import unit_of_controls, unit_of_years
-from braindive.staging.marginal_fit import MarginalFit, fit_marginal
 from braindive.staging.marginal_stager import (
     MarginalStager,
-    MarginalStages,
     Training,
 )
 from braindive.staging.population import Design, controls_lead, groups_of
-from braindive.staging.site_means import ClusterSites, SiteMeans
-from braindive.staging.stagers import PublishedStager
-from braindive.staging.visit_noise import ROUNDS, VisitNoise
 from braindive.values.blocks import Unit
-
-ScoreScale = Literal["years", "controls"]
 
 
 @dataclass(frozen=True)
@@ -138,66 +135,15 @@ def put_in_order(
     sites : SiteFit, optional
         Sites as the EM knew them.
     """
-    state, problem = outcome.state, outcome.problem
-    timeline, found = problem.timeline, state.parameters
-    groups, reference = groups_of(timeline, controls), _reference(controls, timeline)
-    fit: MarginalFit | None = None
-    marginal: MarginalStager | None = None
-    known_sites: ClusterSites | None = None
-    centre, spread = 0.0, 1.0 / timeline.unit
-    errors = np.zeros((timeline.n_subjects, 3))
-    if problem.staging and people == "differ":
-        pooled = _pooled(state, problem)
-        unit_scale, z = problem.measurements.unit.scale, state.responsibilities
-        offsets = None if sites is None else sites.start(z, pooled, unit_scale)
-        fit = fit_marginal(pooled, timeline, found, problem.priors, controls, design, sites=offsets)
-        # Clusters as these curves and stages have them, and then the curves of these clusters.
-        shown = _shown(found, _stages(fit), pooled)
-        if sites is not None:
-            sites = sites.learn(fit, problem, shown, z)
-            problem = replace(problem, measurements=sites.adjust(problem.measurements))
-        state = relabel(problem, shown, z)
-        pooled, z = _pooled(state, problem), state.responsibilities
-        if sites is None:
-            fit = fit.refined(pooled, state.parameters.noise)
-        else:
-            known_sites = sites.by_cluster(z, unit_scale)
-            offsets = SiteMeans.at(sites.sites, known_sites)
-            fit = fit.refined(pooled, state.parameters.noise, offsets)
-        fit, visit_noise = _with_visit_noise(fit)
-        if sites is not None:
-            sites = sites.end(fit, z, unit_scale)
-            problem = replace(problem, measurements=sites.adjust(problem.measurements))
-            state = replace(state, pooled=problem.measurements.pool(z))
-            pooled = _pooled(state, problem)
-        if scale == "controls":
-            unit = unit_of_controls(fit.climb.problem, fit.climb.evaluation.posterior, reference)
-        else:
-            unit = unit_of_years(fit.climb.problem, fit.climb.evaluation.posterior)
-        known_sites = None if sites is None else sites.by_cluster(z, unit_scale)
-        marginal = MarginalStager.of(fit, unit, visit_noise, known_sites)
-        # Placed as anybody else would be, from what the model keeps, for the same answer.
-        sums, weights = _sums(state)
-        visits = None if sites is None else sites.sites
-        placed = marginal.place(timeline, sums, weights, groups, design, visits)
-        found = _shown(state.parameters, placed, pooled)
-        # Origin and unit are those of the stages as they are shown.
-        centre, spread = _unit_of(found, timeline, reference, groups, scale)
-        marginal = replace(marginal, centre=centre, spread=spread)
-        errors = marginal.errors(placed)
-        if sites is not None:
-            curves = found.trajectories.evaluate(timeline.scores(found.speeds, found.shifts))
-            sites = sites.with_levels(problem.measurements, curves, z, reference)
-    elif problem.staging:
-        # Valleys are looked for over the range of the known shifts: once from those of the EM, and
-        # once from those that the model keeps, as `stage` will.
-        for _ in range(2):
-            scores = timeline.scores(found.speeds, found.shifts)
-            published = PublishedStager(found, problem.priors, scores)
-            stages = published.place(timeline, *_sums(state))
-            found = replace(found, speeds=stages.speeds, shifts=stages.shifts)
-        errors = published.errors(stages)
-        centre, spread = _unit_of(found, timeline, reference, groups, scale)
+    problem, reference = outcome.problem, reference_of(outcome, controls)
+    if not problem.staging:
+        answer = without_stages(outcome)
+    elif people == "alike":
+        answer = published_answer(outcome, controls, scale)
+    else:
+        answer = marginal_answer(outcome, controls, scale, design, sites)
+    state, found, marginal = answer.state, answer.found, answer.marginal
+    problem, timeline, sites = answer.problem, problem.timeline, answer.sites
     scores = timeline.scores(found.speeds, found.shifts)
     order = np.argsort(found.trajectories.onset(scores), kind="stable")
     found = replace(
@@ -212,14 +158,14 @@ def put_in_order(
     unseen = problem.measurements.counts == 0
     unseen |= responsibilities.sum(axis=1) < 0.5
     responsibilities[unseen] = 1 / len(order)
-    sums, weights = _sums(state)
+    sums, weights = sums_of(state)
     training = Training(
         timeline,
         sums[:, order],
         weights[:, order],
         reference,
         problem.bounds,
-        groups,
+        groups_of(timeline, controls),
         design,
         None if sites is None else sites.sites,
     )
@@ -228,8 +174,8 @@ def put_in_order(
         problem.priors,
         problem.measurements.unit,
         timeline.unit,
-        centre,
-        spread,
+        answer.centre,
+        answer.spread,
         ~unseen,
         training,
     )
@@ -243,10 +189,10 @@ def put_in_order(
         responsibilities,
         vertex_map,
         internal.scale.scores(scores),
-        internal.scale.stage_errors(errors),
+        internal.scale.stage_errors(answer.errors),
         order,
-        outcome.direction_is_clear if fit is None else fit.direction_is_clear,
-        fit is None or fit.climb.converged,
+        answer.direction_is_clear,
+        answer.converged,
         _lead(outcome, found, controls),
         sites,
     )
@@ -289,71 +235,3 @@ def _map_vertices(
 
 def _in_order(each: Array | None, order: IntArray) -> Array | None:
     return None if each is None else each[order]
-
-
-def _with_visit_noise(fit: MarginalFit) -> tuple[MarginalFit, VisitNoise | None]:
-    """The fit with noise that differs between visits, where it does, and how."""
-    found = None
-    for _ in range(ROUNDS):
-        problem, posterior = fit.climb.problem, fit.climb.evaluation.posterior
-        learnt = VisitNoise.learn(problem, posterior)
-        if learnt.is_constant:
-            break
-        found = learnt
-        fit = fit.with_multipliers(found.multipliers(problem, posterior))
-    return fit, found
-
-
-def _stages(fit: MarginalFit) -> MarginalStages:
-    problem, posterior = fit.climb.problem, fit.climb.evaluation.posterior
-    expected = posterior.mean()
-    return MarginalStages(problem.timeline, *expected, problem, posterior, expected)
-
-
-def _pooled(state: State, problem: Problem) -> PooledMeans:
-    z, squares = state.responsibilities, problem.measurements.squares
-    return PooledMeans.from_products(*_sums(state), z, squares)
-
-
-def _sums(state: State) -> tuple[Array, Array]:
-    assert state.pooled is not None
-    return state.pooled
-
-
-def _shown(found: Parameters, placed: MarginalStages, pooled: PooledMeans) -> Parameters:
-    """Return the curves and stages of the marginal fit, with the noise of a vertex around them."""
-    curves, timeline = placed.problem.trajectories, placed.timeline
-    scores = timeline.scores(placed.speeds, placed.shifts)
-    own = own_variance(pooled, timeline, found)
-    around = replace(pooled, means=placed.problem.means)
-    noise = np.sqrt(noise_variance(around.variance(curves.evaluate(scores)), own))
-    shown = replace(
-        found, trajectories=curves, speeds=placed.speeds, shifts=placed.shifts, noise=noise
-    )
-    return carried(found, shown, timeline)
-
-
-def _reference(controls: BoolArray | None, timeline: Timeline) -> BoolArray:
-    """Visits whose scores have mean 0 and spread 1 in the published scale: controls', or all."""
-    if controls is not None and controls.sum() > 1:
-        return controls
-    return np.ones(len(timeline.times), dtype=bool)
-
-
-def _unit_of(
-    found: Parameters,
-    timeline: Timeline,
-    reference: BoolArray,
-    groups: IntArray,
-    scale: ScoreScale,
-) -> tuple[float, float]:
-    """Origin and unit of the user's score, from the stages and curves that are shown."""
-    scores = timeline.scores(found.speeds, found.shifts)
-    if scale == "controls":
-        return float(np.mean(scores[reference])), float(np.std(scores[reference])) or 1.0
-    centre = float(np.min(found.trajectories.onset(scores)))
-    if not timeline.has_follow_up:
-        return centre, float(np.std(scores)) or 1.0
-    # Of those who are no controls, or of all without controls.
-    usual_speed = float(found.speeds[groups == groups.max()].mean())
-    return centre, usual_speed / timeline.unit
