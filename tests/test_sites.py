@@ -36,7 +36,7 @@ def draw(size=0.5, **settings):
         sites=3,
         site_location=2 * size,
         site_scale=size,
-        random_state=4,
+        random_state=8,
         **settings,
     )
 
