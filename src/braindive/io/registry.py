@@ -78,8 +78,7 @@ def saveable(type_: type, *same: str, **renamed: str) -> Saveable:
     Examples
     --------
     >>> from braindive.io.registry import saveable
-    >>> from braindive.staging.visit_noise import VisitNoise
-    from braindive.values.protocol import Unit
+    >>> from braindive.values.blocks import Unit
     >>> saveable(Unit, "scale", mean="offset").names
     {'scale': 'scale', 'mean': 'offset'}
     """
