@@ -29,8 +29,9 @@ def visits(counts, rng):
     return subjects, times, Timeline.from_times(subjects, times)
 
 
+@pytest.mark.parametrize("in_parts", [False, True])
 @pytest.mark.parametrize("holes", [False, True])
-def test_likelihoods_are_those_of_dense_matrices(rng, holes):
+def test_likelihoods_are_those_of_dense_matrices(rng, holes, in_parts):
     subjects, times, timeline = visits([3, 1, 4, 2, 3, 3], rng)
     deviations, shape = rng.normal(size=(16, 2)), np.array([0.7, 0.2, 0.1])
     observed = np.ones((16, 2), dtype=bool)
@@ -38,13 +39,25 @@ def test_likelihoods_are_those_of_dense_matrices(rng, holes):
     if holes:
         observed[1, 0] = False  # a person of whom a value is missing has no part in that series
         kept = subjects != 0
-    sums = Turn.of(shape, timeline, times).sums(deviations * observed, observed)
+    sums = Turn.of(shape, timeline, times).sums(deviations * observed, observed, in_parts)
     found, noise = sums.log_likelihood(), sums.noise()
     for i in (0, 7, len(RATIOS) - 1):
         for c, who in ((0, kept), (1, np.ones(16, dtype=bool))):
             given = deviations[who, c], times[who], subjects[who], shape, RATIOS[i]
             expected = naive_restricted(*given)
             np.testing.assert_allclose((found[i, c], noise[i, c]), expected, rtol=1e-8)
+
+
+def test_few_rows_tell_the_weights_of_all_ratios(rng):
+    _, times, timeline = visits([4] * 40, rng)
+    turn, deviations = (
+        Turn.of(np.array([0.5, 0.2, 0.3]), timeline, times),
+        rng.normal(size=(160, 5)),
+    )
+    few, all_rows = (turn.sums(deviations, in_parts=each) for each in (True, False))
+    assert len(turn.few_weights[1]) < len(RATIOS) / 2
+    np.testing.assert_allclose(few.squares, all_rows.squares, rtol=1e-7)
+    np.testing.assert_allclose(few.log_likelihood(), all_rows.log_likelihood(), atol=1e-5)
 
 
 def test_level_and_noise_of_every_series_are_found(rng):

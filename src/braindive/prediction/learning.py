@@ -272,6 +272,6 @@ class _Likelihood:
     ) -> Found:
         """Return persistent variances and noise, (n,) each."""
         tamed = residuals * self.factors[:, None].astype(residuals.dtype)
-        sums = self.turn.sums(tame(tamed, block.observed), block.observed)
+        sums = self.turn.sums(tame(tamed, block.observed), block.observed, in_parts=True)
         kernel = kernel_of(self.turn.shape, sums, self.shares)
         return (kernel.persistent, kernel.noise), ()

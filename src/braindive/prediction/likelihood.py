@@ -10,6 +10,7 @@ is learnt from the series themselves: empirical Bayes (Laird 1978, JASA 73, 805-
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,9 @@ _SHARES = np.array([0.0, 0.03, 0.1, 0.3, 1.0, 3.0])
 # so many times the usual variance: a bad scan must not own the estimate. Choices.
 _LARGEST = 4.5
 _WORST = 4.0
+# Share of the weights of all ratios that may be left out where few rows stand for them: less than
+# single precision tells.
+_TOLD = 1e-9
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,9 @@ class Turn:
             turned[rows] = vectors.swapaxes(1, 2).astype(deviations.dtype) @ deviations[rows]
         return turned
 
-    def sums(self, deviations: Array, observed: BoolArray | None = None) -> Sums:
+    def sums(
+        self, deviations: Array, observed: BoolArray | None = None, in_parts: bool = False
+    ) -> Sums:
         """What the likelihood of every series needs, at every ratio of the grid.
 
         Parameters
@@ -84,22 +90,45 @@ class Turn:
             Where there are deviations. A series is learnt from the people of whom it has all
             values; where these have less than half of its values, holes are filled with the
             person's mean, and counted as nothing seen.
+        in_parts : bool
+            Whether these are a part of many series: it is then worth finding few rows that stand
+            for the weights of all ratios.
         """
-        weights, dtype = 1 / (RATIOS[:, None] * self.values + 1), deviations.dtype
-        timeline, used = self.timeline, None
+        dtype, timeline, used = deviations.dtype, self.timeline, None
         counts = np.full(deviations.shape[1], float(len(deviations)))
         if observed is not None and not observed.all():
             deviations, used, counts = self._without_holes(deviations, observed)
-        turned = self.apply(deviations)
-        squares = weights.astype(dtype) @ turned**2
-        crossed = (weights * self.level).astype(dtype) @ turned
+        turned, mixing, rows = self.apply(deviations), np.eye(len(RATIOS)), self._weights
+        if in_parts:
+            mixing, rows = self.few_weights
+        crossed = mixing @ ((rows * self.level).astype(dtype) @ turned).astype(float)
+        squares = mixing @ (rows.astype(dtype) @ np.square(turned, out=turned)).astype(float)
+        weights = self._weights
         levels = timeline.by_subject(weights * self.level**2, axis=1)
         spreads = timeline.by_subject(-np.log(weights), axis=1)
         if used is None:
             levels, spreads = levels.sum(axis=1)[:, None], spreads.sum(axis=1)[:, None]
         else:
             levels, spreads = levels @ used, spreads @ used
-        return Sums(squares.astype(float), crossed.astype(float), levels, spreads, counts)
+        return Sums(squares, crossed, levels, spreads, counts)
+
+    @property
+    def _weights(self) -> Array:
+        """1 / (rho lambda + 1) at every ratio of the grid and every visit, (n_ratios, n_visits)."""
+        return 1 / (RATIOS[:, None] * self.values + 1)
+
+    @cached_property
+    def few_weights(self) -> tuple[Array, Array]:
+        """Few rows (n, n_visits) and how to mix them into the weights, (n_ratios, n).
+
+        As functions of lambda the weights of all ratios are alike, so that a third or less of as
+        many rows tell them, each to the same share of its size.
+        """
+        weights = self._weights
+        sizes = np.linalg.norm(weights, axis=1, keepdims=True)
+        left, strengths, rows = np.linalg.svd(weights / sizes, full_matrices=False)
+        kept = strengths > _TOLD * strengths[0]
+        return sizes * (left[:, kept] * strengths[kept]), rows[kept]
 
     def _without_holes(self, deviations: Array, observed: BoolArray) -> tuple[Array, Array, Array]:
         """Deviations with whole series of people only, whose they are, and how many were seen."""
@@ -171,8 +200,8 @@ def tame(deviations: Array, observed: BoolArray | None = None) -> Array:
     """Deviations whose largest are less large: bad visits as wholes, and single values."""
     counts = len(deviations) if observed is None else np.maximum(observed.sum(axis=0), 1)
     spread = np.sqrt(np.sum(deviations**2, axis=0, dtype=float) / counts) + 1e-12
-    standard = deviations / spread.astype(deviations.dtype)
-    return np.asarray(np.clip(standard, -_LARGEST, _LARGEST) * spread.astype(deviations.dtype))
+    largest = (_LARGEST * spread).astype(deviations.dtype)
+    return np.asarray(np.clip(deviations, -largest, largest))
 
 
 def visit_factors(deviations: Array, observed: BoolArray | None = None) -> Array:
