@@ -65,6 +65,17 @@ def test_new_people_are_staged_with_their_covariates_or_as_usual_ones(model, sim
     assert stages[0] < stages[None] < stages[1]
 
 
+def test_groups_are_compared_by_a_model_that_knows_other_covariates(simulation):
+    random = np.random.default_rng(0).integers(0, 2, simulation.cohort.n_subjects)
+    sex = random[simulation.cohort.subject_index]
+    cohort = cohort_of(simulation, sex=sex)
+    knowing = dive(shift_on=["sex"]).fit(cohort)
+    for people in (None, cohort):
+        table = bd.compare_groups(knowing, "apoe4", cohort=people)
+        # Carriers were planted 9 years ahead.
+        assert table.loc["shift", "p_value"] < 0.05
+
+
 def test_a_saved_model_keeps_its_covariates(model, simulation, tmp_path):
     model.save(tmp_path / "fit.dive")
     again = bd.load_model(tmp_path / "fit.dive")

@@ -13,6 +13,7 @@ from braindive.cli.fit_summary import show_fit
 from braindive.cli.settings import FitSettings
 from braindive.cohort.sites import name_sites
 from braindive.errors import CohortError, DataWarning, ParameterError
+from braindive.evaluation.selection import fit_without
 from braindive.report.content import describe_sites
 from braindive.report.methods import describe_methods
 from braindive.site_tables import sites_in_words
@@ -290,3 +291,32 @@ def test_the_command_and_the_report_speak_of_sites(model, simulation, capsys):
     assert [row["site"] for row in rows] == list(model.sites_.names)
     assert "3 sites (site)" in describe_methods(model)
     assert sites_in_words(model).startswith("3 sites (site) differ")
+
+
+def test_scans_are_judged_among_those_of_their_site(model, simulation):
+    cohort, sites = simulation.cohort, simulation.cohort.table["site"].to_numpy()
+    there = np.isin(cohort.subjects, cohort.subject_ids[:8])
+    random = np.random.default_rng(0)
+    values = cohort.values + there[:, None] * random.normal(0, 1.5, cohort.values.shape)
+    noisy = bd.Cohort(
+        values,
+        subjects=cohort.subjects,
+        times=cohort.times,
+        controls=cohort.controls,
+        table=cohort.table.assign(site=np.where(there, "noisy", sites)),
+    )
+    found = bd.goodness_of_fit(dive(sites="site").fit(noisy), noisy).visits
+    told = found["reason"].str.contains("typical scan")
+    assert told[there].mean() < 0.1
+    # Negative control: without sites the scans of the noisy one are all told.
+    blind = bd.goodness_of_fit(dive().fit(noisy), noisy).visits
+    assert blind["reason"].str.contains("typical scan")[there].mean() > 0.5
+
+
+def test_a_site_that_is_left_out_as_a_whole_is_not_judged(simulation):
+    cohort, sites = simulation.cohort, simulation.cohort.table["site"].to_numpy().copy()
+    moved = cohort.subjects == cohort.subject_ids[0]
+    table = cohort.table.assign(site=np.where(moved, "tiny", sites))
+    people = list(cohort.subject_ids[:20])
+    found = fit_without(dive(sites="site"), with_table(cohort, table), people, True)
+    assert np.isfinite(found.held_out)

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from braindive.arrays import Array, IntArray
+from braindive.arrays import Array, BoolArray, IntArray
 from braindive.checks import check_memory
 from braindive.cohort.cohort import Cohort, check_cohort
 from braindive.cohort.preprocessing import Preprocessing
-from braindive.cohort.sites import site_codes
+from braindive.cohort.sites import site_codes, site_names
 from braindive.dive.site_offsets import Sites
 from braindive.dive.timeline import Timeline
 from braindive.effects import Covariates, design_of
@@ -133,6 +133,12 @@ class Fitted:
         if not hasattr(self, "sites_"):
             return None
         return site_codes(cohort, self.sites_.column, self.sites_.names)
+
+    def knows_sites(self, cohort: Cohort) -> BoolArray:
+        """Which visits of a cohort are from sites that the model knows: all, if it knows none."""
+        if not hasattr(self, "sites_"):
+            return np.ones(cohort.n_visits, dtype=bool)
+        return np.isin(site_names(cohort, self.sites_.column), self.sites_.names)
 
     def place(self, cohort: Cohort, client: Any = None) -> tuple[Stages, Array, Array]:
         """Stages of a cohort's subjects in internal units, and the sums and weights behind them."""

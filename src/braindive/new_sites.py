@@ -8,7 +8,7 @@ import numpy as np
 
 from braindive.cohort.cohort import Cohort
 from braindive.cohort.sites import LEAST_VISITS, site_names
-from braindive.dive.site_offsets import Sites, cluster_means, learn_one_site
+from braindive.dive.site_offsets import Sites, learn_one_site
 from braindive.errors import CohortError, ParameterError
 from braindive.fitted import Fitted, timeline_of
 from braindive.staging.marginal_stager import MarginalStager
@@ -107,5 +107,5 @@ def _learn(
         placed = stager.place(timeline, sums - weights * offsets, weights, groups, design)
         curves = stager.trajectories.evaluate(timeline.scores(placed.speeds, placed.shifts))
         sites = learn_one_site(products, timeline, known, name, curves, z, offsets)
-    scales = cluster_means(sites.scales[-1:], z)[0]
+    scales = sites.cluster_scales(z)[-1]
     return sites, with_site(stager, offsets, scales, covariance)

@@ -1,9 +1,13 @@
 """Correlated residuals and a level of every person's own."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from people_who_differ import MULTIPLIERS, SUBJECTS, make_problem, noise_of_visit
 from scipy.stats import multivariate_normal
+
+from braindive.staging.site_means import SiteMeans
 
 
 @pytest.mark.parametrize("multipliers", [None, MULTIPLIERS])
@@ -29,6 +33,10 @@ def test_misfit_is_that_of_a_normal_with_a_persons_own_level(rng, gaps, multipli
 @pytest.mark.parametrize("groups", [(0, 1, 1), (-1, -1, 0)])
 def test_gradient_is_the_derivative_of_the_loss(rng, gaps, groups, multipliers):
     problem = make_problem(rng, gaps=gaps, groups=groups, multipliers=multipliers)
+    # Offsets of two sites are taken off the means.
+    offsets = np.array([[0.3], [-0.4]]) * np.ones(len(problem.noise))
+    at = np.arange(len(problem.pooled.means)) % 2
+    problem = replace(problem, sites=SiteMeans(at, offsets))
     log_speeds, shifts, step = np.array([-0.2, 0.1, 0.3]), np.array([-0.3, 0.5, 1.0]), 1e-6
     gradient, _ = problem.gradient(np.exp(log_speeds), shifts)
     by_speed = problem.loss(np.exp(log_speeds + step), shifts)

@@ -12,6 +12,7 @@ from scipy.stats import chi2
 from braindive.arrays import Array
 from braindive.cluster_names import display_names
 from braindive.cohort import Cohort
+from braindive.cohort.sites import LEAST_VISITS
 from braindive.dive.pooled import PooledMeans
 from braindive.errors import ParameterError
 from braindive.estimator import DIVE
@@ -211,6 +212,17 @@ def _subjects(
     )
 
 
+def _usual(per_vertex: Array, problem: CorrelatedStageProblem) -> Array:
+    """Median over all visits, or over those of the same site where sites are known."""
+    usual = np.full(len(per_vertex), np.median(per_vertex))
+    if problem.sites is not None:
+        for site in np.unique(problem.sites.sites):
+            there = problem.sites.sites == site
+            if np.sum(there) >= LEAST_VISITS:
+                usual[there] = np.median(per_vertex[there])
+    return usual
+
+
 def _visits(
     cohort: Cohort,
     names: list[str],
@@ -232,9 +244,9 @@ def _visits(
         "nk,nk->n", residuals, np.linalg.solve(spread, residuals[:, :, None])[:, :, 0]
     )
     p = chi2.sf(misfit, seen)
-    # Vertices of one scan around the model, against the same of all scans.
+    # Vertices of one scan around the model, against the same of all scans of its site.
     per_vertex = (squares / problem.noise**2).sum(axis=1) / np.maximum(weights.sum(axis=1), 1e-6)
-    noise = np.sqrt(per_vertex / np.median(per_vertex))
+    noise = np.sqrt(per_vertex / _usual(per_vertex, problem))
     typical = max(1.4826 * float(np.median(np.abs(noise - 1.0))), 0.02)
     noisy = noise > 1 + 6 * typical
     unlike = p < _FALSE_ALARMS / len(p)

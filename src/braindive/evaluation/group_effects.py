@@ -169,7 +169,7 @@ def _people(model: Any, cohort: Cohort | None) -> tuple[Training, np.ndarray[Any
         groups = training.groups
         if groups is None:  # files of the first format
             groups = np.zeros(training.timeline.n_subjects, dtype=int)
-        return replace(training, groups=groups, design=None), np.asarray(model.subjects_)
+        return replace(training, groups=groups), np.asarray(model.subjects_)
     cohort = model.prepare(cohort)
     timeline = timeline_of(cohort, model.internal_.time_unit)
     sums, weights = model.pool(model.products(cohort))
@@ -178,7 +178,8 @@ def _people(model: Any, cohort: Cohort | None) -> tuple[Training, np.ndarray[Any
         groups = groups_of(timeline, cohort.controls[cohort.canonical_order], least=0)
     reference = np.ones(len(timeline.times), dtype=bool)
     sites = model.sites_of_visits(cohort)
-    others = Training(timeline, sums, weights, reference, training.bounds, groups, sites=sites)
+    design = model.design(cohort, timeline)
+    others = Training(timeline, sums, weights, reference, training.bounds, groups, design, sites)
     return others, np.asarray(cohort.subject_ids)
 
 

@@ -282,7 +282,10 @@ def fit_without(
         warnings.simplefilter("ignore", StagingWarning)
         inside = cohort.select(visits=~left_out)
         fitted = clone(model).set_params(personal=False).fit(inside)
-    held_out = fitted.score(cohort.select(visits=left_out)) if judge else np.nan
+    held_out = np.nan
+    if judge:
+        # A site of few people may be left out as a whole, and nothing is known of it then.
+        held_out = fitted.score(cohort.select(visits=left_out & fitted.knows_sites(cohort)))
     return CandidateFit(
         model.n_clusters,
         fitted.labels_,

@@ -204,7 +204,7 @@ class CorrelatedStageProblem:
 
     def gradient(self, speeds: Array, shifts: Array) -> tuple[Array, Array]:
         """Gradient (n_subjects, 2) and Gauss-Newton Hessian (n_subjects, 2, 2) of `loss`."""
-        timeline, means = self.timeline, self.pooled.means
+        timeline, means = self.timeline, self.means
         values, slope = self.trajectories.values_and_slope(timeline.scores(speeds, shifts))
         lever = speeds[timeline.subject_of_visit] * timeline.times
         # Of each visit the derivatives by log speed and shift, and the residuals.

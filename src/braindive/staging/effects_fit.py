@@ -103,7 +103,11 @@ def _problem(
         design.no_effects(),
         known.skews,
     )
-    placed = stager.place(people.timeline, people.sums, people.weights, groups, design, sites)
+    # Where people are, and so how noisy their visits are, is what the fit says, whose covariates
+    # may be others.
+    placed = stager.place(
+        people.timeline, people.sums, people.weights, groups, people.design, sites
+    )
     multipliers = placed.problem.multipliers
     problem = CorrelatedStageProblem(
         PooledMeans.from_sums(people.sums, people.weights),

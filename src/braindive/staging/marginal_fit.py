@@ -165,6 +165,7 @@ class MarginalFit:
     def seen_by(self, everyone: CorrelatedStageProblem) -> MarginalFit:
         """Return the same fit with the posteriors of other subjects."""
         here = self.climb
+        everyone = self.packing.unpack(here.vector, everyone)
         points = searched_points(everyone, here.known_shifts, COARSE)
         there = look(everyone, here.vector, points, self.packing, self.priors)
         return replace(self, climb=replace(there, inverse=self._inverse(len(there.gradients))))
