@@ -151,7 +151,7 @@ def main() -> None:
         )
     real = frame[frame["true"] > 0]
     away = (real["found"] - real["true"]).abs()
-    found_any = real["progresses"]
+    found_any = real["progresses"].astype(bool)
     print(
         f"\nAll but noise: {((away == 0) & found_any).sum()} of {len(real)} right, "
         f"{(~found_any).sum()} without a visible progression; by the vertices' curves alone "
