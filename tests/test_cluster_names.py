@@ -3,14 +3,11 @@
 import json
 import re
 
-import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
 
 import braindive as bd
-
-matplotlib.use("Agg")
 
 # Ids and names of regions, by the true order in which they are affected.
 IDS, NAMES = np.array([12, 11, 40]), np.array(["hip", "ent", "cun"])

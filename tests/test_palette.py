@@ -3,7 +3,6 @@
 import json
 import re
 
-import matplotlib
 import nibabel as nib
 import numpy as np
 import pytest
@@ -12,8 +11,6 @@ from matplotlib.colors import to_hex
 import braindive as bd
 from braindive.palette import cluster_colours, low_is_dark
 from braindive.space import Hemisphere
-
-matplotlib.use("Agg")
 
 # From the earliest cluster to the latest: violet, teal, yellow.
 COLOURS = ["#67379d", "#0ca6ad", "#f2d42d"]

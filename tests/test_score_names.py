@@ -3,13 +3,10 @@
 import json
 import re
 
-import matplotlib
 import pytest
 
 import braindive as bd
 from braindive.score_names import explain_score, name_score
-
-matplotlib.use("Agg")
 
 
 @pytest.fixture(scope="module")

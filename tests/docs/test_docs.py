@@ -63,7 +63,7 @@ def test_code_blocks_run(page, tmp_path):
     done = subprocess.run(
         [sys.executable, "-W", "error", "page.py"],
         cwd=tmp_path,
-        env={**os.environ, "MPLBACKEND": "Agg"},
+        env=dict(os.environ),
         capture_output=True,
         text=True,
     )
