@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 
 from braindive.dive.stages import find_stages
 from braindive.staging.likelihood import evaluate
-from braindive.staging.packing import Packing
+from braindive.staging.packing import Packing, Part
 from braindive.staging.posterior import FINE, Points, integrate
 from braindive.staging.site_means import SiteMeans
 
@@ -119,7 +119,8 @@ def test_information_on_the_covariances_is_that_of_many_subjects_whose_stages_ar
     problem = make_problem(rng, multipliers=multipliers)
     packing = Packing.of(problem, type(problem.trajectories).bounds(np.array([-2.0, 2.0])))
     vector, covariance, timeline = packing.pack(problem), problem.covariance, problem.timeline
-    numbers, n_within = np.concatenate(packing.parts(vector)[1:3]), packing.sizes[1]
+    parts, n_within = packing.parts(vector), packing.sizes[Part.WITHIN]
+    numbers = np.concatenate([parts[Part.WITHIN], parts[Part.BETWEEN]])
 
     def log_densities(numbers, residuals, squares):
         e, b = packing.within.unpack(numbers[:n_within]), packing.between.unpack(numbers[n_within:])

@@ -9,7 +9,7 @@ from scipy.stats import norm
 from test_likelihood import lay
 
 from braindive.staging.likelihood import evaluate
-from braindive.staging.packing import Packing
+from braindive.staging.packing import Packing, Part
 from braindive.staging.skewed import Skewed
 
 
@@ -43,7 +43,7 @@ def skewed_problem(rng, groups=(0, 1, 1)):
 def test_gradient_of_a_skewed_population_is_the_derivative_of_the_likelihood(rng):
     problem = skewed_problem(rng)
     packing = Packing.of(problem, type(problem.trajectories).bounds(np.array([-2.0, 2.0])))
-    assert packing.sizes[7] == 1
+    assert packing.sizes[Part.SKEW] == 1
     vector, points = packing.pack(problem), lay(problem)
     problem = packing.unpack(vector, problem)
     assert problem.prior.population.skews.tolist() == [0.0, 0.4]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
@@ -21,8 +22,31 @@ _MOST_CLUSTERS = 30
 # Subjects whose visits are worth the same but for such a share are counted as the same, where the
 # information of E and B is added up, from which a climb begins. A choice.
 _SAME = 0.05
-# Which part of the vector holds the offsets of sites; see `Packing.sizes`.
-SITES = 8
+
+
+class Part(IntEnum):
+    """Parts of the vector, in their order."""
+
+    CURVES = 0
+    WITHIN = 1
+    BETWEEN = 2
+    SHIFT_MEANS = 3
+    LOG_SHIFT_SDS = 4
+    LOG_SPEED_MEANS = 5
+    LOG_LOG_SPEED_SDS = 6
+    SKEW = 7
+    SITES = 8
+    SHIFT_EFFECTS = 9
+    LOG_SPEED_EFFECTS = 10
+
+
+# What stages depend on of the population, in the order of `Packing.parameter_jacobian`.
+_OF_POPULATION = (
+    Part.SHIFT_MEANS,
+    Part.LOG_SHIFT_SDS,
+    Part.LOG_SPEED_MEANS,
+    Part.LOG_LOG_SPEED_SDS,
+)
 
 
 @dataclass(frozen=True)
@@ -103,20 +127,23 @@ class Packing:
 
     @cached_property
     def sizes(self) -> list[int]:
-        """Lengths of the parts: curves, E, B, the population's five, sites, effects on means."""
+        """Lengths of the parts."""
         others = self.n_groups - 1
-        return [
-            self.n_curves if self.curves_vary else 0,
-            0 if self.within is None else self.within.n_numbers,
-            0 if self.between is None else self.between.n_numbers,
-            others,
-            self.n_groups if self.has_follow_up else others,
-            others if self.speeds_vary else 0,
-            self.n_groups if self.speeds_vary else 0,
-            1 if self.is_skewed else 0,
-            0 if self.sites is None else self.sites.shape[1] * self.n_clusters,
-            *self.n_effects,
-        ]
+        on_shift, on_log_speed = self.n_effects
+        lengths = {
+            Part.CURVES: self.n_curves if self.curves_vary else 0,
+            Part.WITHIN: 0 if self.within is None else self.within.n_numbers,
+            Part.BETWEEN: 0 if self.between is None else self.between.n_numbers,
+            Part.SHIFT_MEANS: others,
+            Part.LOG_SHIFT_SDS: self.n_groups if self.has_follow_up else others,
+            Part.LOG_SPEED_MEANS: others if self.speeds_vary else 0,
+            Part.LOG_LOG_SPEED_SDS: self.n_groups if self.speeds_vary else 0,
+            Part.SKEW: 1 if self.is_skewed else 0,
+            Part.SITES: 0 if self.sites is None else self.sites.shape[1] * self.n_clusters,
+            Part.SHIFT_EFFECTS: on_shift,
+            Part.LOG_SPEED_EFFECTS: on_log_speed,
+        }
+        return [lengths[part] for part in Part]
 
     @cached_property
     def _slices(self) -> list[slice]:
@@ -125,16 +152,16 @@ class Packing:
 
     def of_stages(self) -> IntArray:
         """Which numbers stages depend on directly: all but those of E and B."""
-        ends = np.cumsum(self.sizes)
-        return np.r_[: ends[0], ends[2] : ends[-1]]
+        before, after = self._slices[Part.WITHIN].start, self._slices[Part.BETWEEN].stop
+        return np.r_[:before, after : sum(self.sizes)]
 
     @property
     def of_sites(self) -> slice:
         """Which numbers are offsets of sites."""
-        return self._slices[SITES]
+        return self._slices[Part.SITES]
 
     def parts(self, vector: Array) -> list[Array]:
-        """Split a vector, or the last axis of an array of them, into its parts."""
+        """Split a vector, or the last axis of an array of them, into its parts (see `Part`)."""
         return [vector[..., part] for part in self._slices]
 
     def pack_curves(self, curves: Curves) -> Array:
@@ -172,48 +199,55 @@ class Packing:
     def unpack(self, vector: Array, problem: CorrelatedStageProblem) -> CorrelatedStageProblem:
         """Return the problem with the parameters of a vector."""
         parts = self.parts(vector)
-        curves, within, between, means, spreads, log_speeds, speed_spreads, skew = parts[:SITES]
-        offsets, effects = parts[SITES], parts[SITES + 1 :]
         old, people = problem.covariance, problem.prior.population
-        e = old.within if self.within is None else self.within.unpack(within)
-        b = old.between if self.between is None else self.between.unpack(between)
-        shift_sds = np.exp(spreads) if self.has_follow_up else np.append(np.exp(spreads), 1.0)
+        e = old.within if self.within is None else self.within.unpack(parts[Part.WITHIN])
+        b = old.between if self.between is None else self.between.unpack(parts[Part.BETWEEN])
+        shift_sds = np.exp(parts[Part.LOG_SHIFT_SDS])
+        if not self.has_follow_up:
+            shift_sds = np.append(shift_sds, 1.0)
         speed_means, speed_sds = people.log_speed_means, people.log_speed_sds
         if self.speeds_vary:
-            speed_sds = np.exp(speed_spreads)
-            speed_means = np.append(log_speeds, -0.5 * speed_sds[-1] ** 2)
+            speed_sds = np.exp(parts[Part.LOG_LOG_SPEED_SDS])
+            speed_means = np.append(parts[Part.LOG_SPEED_MEANS], -0.5 * speed_sds[-1] ** 2)
+        effects, skews = people.effects, None
+        if effects is not None:
+            effects = Effects(parts[Part.SHIFT_EFFECTS], parts[Part.LOG_SPEED_EFFECTS])
+        if self.is_skewed:
+            skews = np.append(np.zeros(self.n_groups - 1), parts[Part.SKEW])
         population = Population(
-            np.append(means, 0.0),
+            np.append(parts[Part.SHIFT_MEANS], 0.0),
             shift_sds,
             speed_means,
             speed_sds,
             people.shares,
-            None if people.effects is None else Effects(*effects),
-            np.append(np.zeros(self.n_groups - 1), skew) if self.is_skewed else None,
+            effects,
+            skews,
         )
-        sites = problem.sites
+        sites, curves = problem.sites, problem.trajectories
         if self.sites is not None and sites is not None:
-            sites = replace(sites, offsets=self.sites @ offsets.reshape(-1, self.n_clusters))
+            offsets = parts[Part.SITES].reshape(-1, self.n_clusters)
+            sites = replace(sites, offsets=self.sites @ offsets)
+        if self.curves_vary:
+            curves = self.unpack_curves(parts[Part.CURVES])
         return replace(
             problem,
             sites=sites,
-            trajectories=self.unpack_curves(curves) if self.curves_vary else problem.trajectories,
+            trajectories=curves,
             covariance=Covariance(e, b, old.weights),
             prior=replace(problem.prior, population=population),
         )
 
     def gradients(self, vector: Array, problem: CorrelatedStageProblem, at: Evaluation) -> Array:
         """Gradient of each subject's log-likelihood by the vector, (n_subjects, n_numbers)."""
-        n_subjects, parts = len(at.log_likelihoods), []
-        _, within, between, *_ = self.parts(vector)
+        n_subjects, parts, packed = len(at.log_likelihoods), [], self.parts(vector)
         if self.curves_vary:
             by_curves = at.by_curves.copy()
             by_curves[..., self.logarithmic] *= problem.trajectories.to_array()[:, self.logarithmic]
             parts.append(by_curves.reshape(n_subjects, -1))
         if self.within is not None:
-            parts.append(self.within.gradients(at.by_within, within))
+            parts.append(self.within.gradients(at.by_within, packed[Part.WITHIN]))
         if self.between is not None:
-            parts.append(self.between.gradients(at.by_between, between))
+            parts.append(self.between.gradients(at.by_between, packed[Part.BETWEEN]))
         *population, effects = self._population_gradients(problem, at)
         parts += population
         if self.sites is not None and problem.sites is not None:
@@ -229,18 +263,19 @@ class Packing:
         covariance C, a normal vector has the information tr(C^-1 dC C^-1 dC) / 2. Where visits
         have multipliers d, J is the sum of 1 / d^2 for their mean; it is that of all clusters.
         """
-        numbers = self.parts(vector)[1:3]
-        covariance, n_within = problem.covariance, self.sizes[1]
-        found = np.zeros((sum(self.sizes[1:3]),) * 2)
+        packed, covariance = self.parts(vector), problem.covariance
+        n_within, n_between = self.sizes[Part.WITHIN], self.sizes[Part.BETWEEN]
+        found = np.zeros((n_within + n_between,) * 2)
         if self.within is None:
             return found
-        by_within = self.within.derivatives(numbers[0])
+        by_within = self.within.derivatives(packed[Part.WITHIN])
         by_both = by_within
         if self.between is not None:
-            by_both = np.concatenate([by_within, self.between.derivatives(numbers[1])])
+            by_between = self.between.derivatives(packed[Part.BETWEEN])
+            by_both = np.concatenate([by_within, by_between])
         counts, people = np.unique(_visits_worth(problem), return_counts=True)
         for count, n_people in zip(counts, people, strict=True):
-            share = np.append(np.full(n_within, 1 / count), np.ones(len(found) - n_within))
+            share = np.append(np.full(n_within, 1 / count), np.ones(n_between))
             mean = covariance.between + covariance.within / count
             found += n_people * _normal_information(mean, share[:, None, None] * by_both)
         contrasts = len(problem.timeline.times) - problem.timeline.n_subjects
@@ -256,10 +291,9 @@ class Packing:
         of covariates on both means.
         """
         people, n_groups = problem.prior.population, self.n_groups
-        ends = np.concatenate([[0], np.cumsum(self.sizes)])
         n_effects, n_population = sum(self.n_effects), self.n_curves + 4 * n_groups
         n_offsets = 0 if self.sites is None else len(self.sites) * self.n_clusters
-        found = np.zeros((n_population + n_offsets + n_effects, ends[-1]))
+        found = np.zeros((n_population + n_offsets + n_effects, sum(self.sizes)))
         if self.sites is not None:
             by_offsets = np.kron(self.sites, np.eye(self.n_clusters))
             found[n_population : n_population + n_offsets, self.of_sites] = by_offsets
@@ -268,12 +302,14 @@ class Packing:
             found[: self.n_curves, : self.n_curves] = np.diag(lever.ravel())
         if n_effects:
             found[-n_effects:, -n_effects:] = np.eye(n_effects)
-        for part in range(4):
-            for group in range(self.sizes[3 + part]):
-                found[self.n_curves + part * n_groups + group, ends[3 + part] + group] = 1.0
+        for place, part in enumerate(_OF_POPULATION):
+            for group in range(self.sizes[part]):
+                column = self._slices[part].start + group
+                found[self.n_curves + place * n_groups + group, column] = 1.0
         if self.speeds_vary:
-            last = self.n_curves + 3 * n_groups - 1
-            found[last, ends[7] - 1] = -(people.log_speed_sds[-1] ** 2)
+            last_mean = self.n_curves + 3 * n_groups - 1
+            last_spread = self._slices[Part.LOG_LOG_SPEED_SDS].stop - 1
+            found[last_mean, last_spread] = -(people.log_speed_sds[-1] ** 2)
         return found
 
     def _population_gradients(self, problem: CorrelatedStageProblem, at: Evaluation) -> list[Array]:

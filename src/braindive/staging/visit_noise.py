@@ -75,14 +75,15 @@ class VisitNoise:
         if people and visits:
             # A bad scan moves the person's level, and with it what is left of the other scans:
             # levels are found anew, as if there were bad scans.
-            own, doubt = np.arange(len(left.total)), found.own(left, usual, 0.0, visits)
-            weighed = replace(problem, multipliers=left.base * usual * doubt)
+            own = found.own(left, usual, 0.0, visits)
+            weighed = replace(problem, multipliers=left.base * usual * own)
             left = _Residuals.of(weighed, posterior, found.origin)
             squares = left.squares(usual)
             people, visits = _freedom(*left.by_person(squares)), _freedom(*squares)
         if people and visits:
+            each_visit = np.arange(len(left.total))
             of_people = _log_likelihood(*squares, left.timeline.subject_of_visit, people)
-            if of_people > _log_likelihood(*squares, own, visits):
+            if of_people > _log_likelihood(*squares, each_visit, visits):
                 visits = _freedom(*left.squares(usual * found.own(left, usual, people, 0.0)))
             else:
                 rest = left.squares(usual * found.own(left, usual, 0.0, visits))

@@ -10,7 +10,7 @@ from braindive.arrays import Array
 from braindive.dive.curves import Bounds, Curves
 from braindive.dive.priors import Normal
 from braindive.staging.covariance import CorrelatedStageProblem
-from braindive.staging.packing import SITES, Packing
+from braindive.staging.packing import Packing, Part
 from braindive.staging.site_means import SiteMeans
 
 # Spread of the log speeds (people usually differ by a factor of about exp(0.4), as the published
@@ -120,45 +120,42 @@ class WeakPriors:
         """Log-density up to a constant, its gradient, and the diagonal of its curvature."""
         gradient, curvature = np.zeros_like(vector), np.zeros_like(vector)
         by, bend = packing.parts(gradient), packing.parts(curvature)
-        numbers, within, between, shifts, spreads, log_speeds, speed_spreads, skew = packing.parts(
-            vector
-        )[:SITES]
-        offsets, *effects = packing.parts(vector)[SITES:]
-        value = 0.0
-        normals = [
-            (3, shifts, Normal(0.0, _CONTROLS_SHIFT * self.spread)),
-            (4, spreads - np.log(self.spread), _LOG_SHIFT_SD),
-            (5, log_speeds, _CONTROLS_LOG_SPEED),
-            (6, speed_spreads, _LOG_SPEED_SD),
-            (7, skew, _SKEW),
-            (SITES + 1, effects[0], Normal(0.0, _SHIFT_EFFECT * self.spread)),
-            (SITES + 2, effects[1], _SPEED_EFFECT),
-        ]
+        parts, value = packing.parts(vector), 0.0
+        log_spread = float(np.log(self.spread))
+        normals = {
+            Part.SHIFT_MEANS: Normal(0.0, _CONTROLS_SHIFT * self.spread),
+            Part.LOG_SHIFT_SDS: replace(_LOG_SHIFT_SD, mean=_LOG_SHIFT_SD.mean + log_spread),
+            Part.LOG_SPEED_MEANS: _CONTROLS_LOG_SPEED,
+            Part.LOG_LOG_SPEED_SDS: _LOG_SPEED_SD,
+            Part.SKEW: _SKEW,
+            Part.SHIFT_EFFECTS: Normal(0.0, _SHIFT_EFFECT * self.spread),
+            Part.LOG_SPEED_EFFECTS: _SPEED_EFFECT,
+        }
         if self.sites is not None:
-            normals.append((SITES, offsets, self.sites))
+            normals[Part.SITES] = self.sites
         if self.raw is None and packing.curves_vary:
-            normals.append(
-                (0, numbers, Normal(np.ravel(self.curves.mean), np.ravel(self.curves.sd)))
-            )
-        for part, x, prior in normals:
+            of_curves = Normal(np.ravel(self.curves.mean), np.ravel(self.curves.sd))
+            normals[Part.CURVES] = of_curves
+        for part, prior in normals.items():
+            x = parts[part]
             if not x.size:
                 continue
             value += float(np.sum(prior.log_density(x)))
             by[part] -= (x - prior.mean) * prior.precision
             bend[part] += prior.precision
         if packing.curves_vary:
-            curves = packing.unpack_curves(numbers)
+            curves = packing.unpack_curves(parts[Part.CURVES])
             add = self._add_changes if self.raw is None else self._add_given
-            value += add(curves, packing, by[0], bend[0])
-        worths = packing.n_clusters + 2.0, _BETWEEN_WORTH
-        packed = packing.within, packing.between
-        for part, numbers, packs, centre, worth in zip(
-            (1, 2), (within, between), packed, (self.within, self.between), worths, strict=True
-        ):
+            value += add(curves, packing, by[Part.CURVES], bend[Part.CURVES])
+        matrices = (
+            (Part.WITHIN, packing.within, self.within, packing.n_clusters + 2.0),
+            (Part.BETWEEN, packing.between, self.between, _BETWEEN_WORTH),
+        )
+        for part, packs, centre, worth in matrices:
             if packs is not None:
-                density, by_matrix = wishart(packs.unpack(numbers), centre, worth)
+                density, by_matrix = wishart(packs.unpack(parts[part]), centre, worth)
                 value += density
-                by[part] += packs.gradients(by_matrix, numbers)
+                by[part] += packs.gradients(by_matrix, parts[part])
                 bend[part] += packs.prior_curvature(worth)
         return value, gradient, curvature
 
