@@ -4,6 +4,7 @@
     python benchmarks/sites.py effects --cohorts 20
     python benchmarks/sites.py unseen --cohorts 20
     python benchmarks/sites.py none --cohorts 20
+    python benchmarks/sites.py intervals --cohorts 10
 
 ComBat comes from neuroCombat, which is installed by hand for this script and nothing else; without
 it, its row is left out.
@@ -18,7 +19,10 @@ variance is the same everywhere, and multiply noise by exp(0.5 x) with x of stan
 Scores are matched to the truth by one line for each cohort; bias is the mean error of a site's
 patients at their first visit, in standard deviations of the patients' true scores. "unseen" leaves
 one of six sites out of the fit (260 people), adds it from ten of its controls, and stages its
-patients. "none" plants no effect of sites and compares fits with and without `sites`.
+patients. "none" plants no effect of sites and compares fits with and without `sites`. "intervals"
+leaves the same site and a fifth of the people out, and predicts the last visits of these from all
+before, and those of the people at the unseen site once it is added: how many measurements lie
+within their intervals of 95 %, by how noisy the visit's site is.
 """
 
 from __future__ import annotations
@@ -39,6 +43,8 @@ from tables import markdown
 N_VERTICES = 642
 UNSEEN = "site 3"
 N_CONTROLS = 10
+# Sites by the root mean square of the factors of their noise.
+_KINDS, _BOUNDS = ("quiet (below 0.8)", "usual", "noisy (above 1.25)"), (0.8, 1.25)
 
 
 def sphere() -> Surface:
@@ -74,11 +80,11 @@ def draw(seed: int, sites: int = 5, n_subjects: int = 200, size: float = 0.5) ->
     )
 
 
-def fit(cohort: bd.Cohort, **settings: Any) -> bd.DIVE:
+def fit(cohort: bd.Cohort, personal: bool = False, **settings: Any) -> bd.DIVE:
     """Fit four clusters without warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", bd.BraindiveWarning)
-        model = bd.DIVE(4, personal=False, random_state=0, n_jobs=1, **settings)
+        model = bd.DIVE(4, personal=personal, random_state=0, n_jobs=1, **settings)
         return model.fit(cohort)
 
 
@@ -154,6 +160,12 @@ def effects(seed: int) -> list[dict[str, Any]]:
     ]
 
 
+def ten_controls(cohort: bd.Cohort) -> np.ndarray:
+    """Which visits are those of the first controls."""
+    controls = np.unique(cohort.subjects[cohort.controls].astype(str))[:N_CONTROLS]
+    return np.isin(cohort.subjects.astype(str), controls)
+
+
 def unseen(seed: int) -> list[dict[str, Any]]:
     """A site that is added from ten controls; its patients are staged with and without that."""
     simulation = draw(seed, sites=6, n_subjects=260)
@@ -161,8 +173,7 @@ def unseen(seed: int) -> list[dict[str, Any]]:
     new = (cohort.table["site"] == UNSEEN).to_numpy()
     there, known = cohort.select(visits=new), cohort.select(visits=~new)
     model = fit(known, sites="site")
-    controls = np.unique(there.subjects[there.controls].astype(str))[:N_CONTROLS]
-    wider = model.add_site(there.select(visits=np.isin(there.subjects.astype(str), controls)))
+    wider = model.add_site(there.select(visits=ten_controls(there)))
     first = first_visits(known)
     first = first[~known.controls[first]]
     slope, intercept = matched(model.scores_[first], truth.scores[~new][first])
@@ -174,7 +185,7 @@ def unseen(seed: int) -> list[dict[str, Any]]:
     rows = []
     for name, stages in (
         ("as a known site", model.stage(renamed)),
-        (f"add_site, {len(controls)} controls", wider.stage(patients)),
+        (f"add_site, {N_CONTROLS} controls", wider.stage(patients)),
     ):
         errors = intercept + slope * stages["score"] - true.reindex(stages.index)
         reach = 1.96 * abs(slope) * stages["score_se"]
@@ -210,6 +221,47 @@ def none(seed: int) -> list[dict[str, Any]]:
     return [{"method": name, **judge(model, simulation)} for name, model in models.items()]
 
 
+def intervals(seed: int) -> list[dict[str, Any]]:
+    """Last visits of people left out, and of people at a site that is added, as predicted."""
+    simulation = draw(seed, sites=6, n_subjects=260)
+    cohort, planted = simulation.cohort, simulation.truth.sites
+    noise = np.sqrt(np.mean(planted.scales**2, axis=1))
+    new = (cohort.table["site"] == UNSEEN).to_numpy()
+    there, known = cohort.select(visits=new), cohort.select(visits=~new)
+    others = np.isin(known.subjects, known.subject_ids[::5])
+    model = fit(known.select(visits=~others), personal=True, sites="site")
+    is_taught = ten_controls(there)
+    wider = model.add_site(there.select(visits=is_taught))
+    rows = []
+    for left_out in (known.select(visits=others), there.select(visits=~is_taught)):
+        last = np.append(left_out.subjects[1:] != left_out.subjects[:-1], True)
+        came_back = np.isin(left_out.subjects, left_out.subjects[~last])
+        asked, history = left_out.select(visits=last & came_back), left_out.select(visits=~last)
+        values, errors = wider.predict(asked, history=history, return_std=True)
+        left = np.abs(asked.values - values)
+        for site, own in asked.table.reset_index().groupby("site"):
+            factor, held = (
+                noise[int(site.split()[1]) - 1],
+                left[own.index] < 1.96 * errors[own.index],
+            )
+            kind = "added" if site == UNSEEN else _KINDS[np.searchsorted(_BOUNDS, factor)]
+            square = np.mean(left[own.index] ** 2)
+            rows.append(
+                {"site": kind, "coverage": held.mean(), "square": square, "visits": len(own)}
+            )
+    return rows
+
+
+def by_kind(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Coverage of every kind of site: visits count alike, and the range is over sites."""
+    found = []
+    for kind, own in pd.DataFrame(rows).groupby("site"):
+        mean, square = (np.average(own[x], weights=own["visits"]) for x in ("coverage", "square"))
+        found.append({"site": kind, "coverage": mean, "error": np.sqrt(square), "sites": len(own)})
+        found[-1] |= {"lowest": own["coverage"].min(), "highest": own["coverage"].max()}
+    return pd.DataFrame(found).set_index("site")
+
+
 def summarise(rows: list[dict[str, Any]]) -> pd.DataFrame:
     """Over all cohorts: bias by site, its mean size, correlation and coverage."""
     table = pd.DataFrame(rows)
@@ -236,17 +288,18 @@ def summarise(rows: list[dict[str, Any]]) -> pd.DataFrame:
 def main() -> None:
     """Run one of the comparisons on some cohorts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("effects", "unseen", "none"))
+    parser.add_argument("what", choices=("effects", "unseen", "none", "intervals"))
     parser.add_argument("--cohorts", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=1000)
     arguments = parser.parse_args()
-    one = {"effects": effects, "unseen": unseen, "none": none}[arguments.what]
+    runs = {"effects": effects, "unseen": unseen, "none": none, "intervals": intervals}
+    one, told = runs[arguments.what], by_kind if arguments.what == "intervals" else summarise
     rows = []
     for seed in range(arguments.first_seed, arguments.first_seed + arguments.cohorts):
         rows += one(seed)
         done = seed + 1 - arguments.first_seed
         print(f"{done} of {arguments.cohorts} cohorts", flush=True)
-        table = summarise(rows).round(3).reset_index()
+        table = told(rows).round(3).reset_index()
         lines = [list(table.columns), *table.astype(str).to_numpy().tolist()]
         print(markdown(lines), flush=True)
 

@@ -142,6 +142,73 @@ def test_predictions_are_of_values_as_the_site_measures_them(model, simulation):
     )
 
 
+@pytest.fixture(scope="module")
+def personal(simulation):
+    return dive(sites="site").set_params(personal=True).fit(simulation.cohort)
+
+
+def covered(model, cohort):
+    """Share of each site's last measurements within intervals of 95 %, from the visits before."""
+    early, late = cohort.first_visits(3), cohort.later_visits(3)
+    values, errors = model.predict(late, history=early, return_std=True)
+    held = np.mean(np.abs(late.values - values) < 1.96 * errors, axis=1)
+    return pd.Series(held).groupby(late.table["site"].to_numpy()).mean()
+
+
+def test_intervals_are_as_wide_as_a_site_is_noisy(personal, simulation):
+    held = covered(personal, simulation.cohort)
+    assert held.between(0.93, 0.97).all()
+    assert np.ptp(held) < 0.02
+    # Negative control: were all sites taken to be as noisy, some would hold too few and some all.
+    alike = replace(personal.sites_, scales=np.ones_like(personal.sites_.scales))
+    blind = bd.DIVE(2)
+    blind.__dict__.update(personal.__dict__, sites_=alike)
+    assert np.ptp(covered(blind, simulation.cohort)) > 0.04
+
+
+def test_a_later_visit_is_as_noisy_as_the_site_where_the_person_was_last(personal, simulation):
+    cohort = simulation.cohort
+    movers = cohort.table.groupby(cohort.subjects)["site"].nunique()
+    mover = cohort.select(subjects=[movers.index[movers > 1][0]])
+    at = pd.Series([mover.times[-1]], index=[mover.subject_ids[0]])
+    for personally in (True, False):
+        _, asked = personal.predict(
+            mover, at=at, history=mover, personal=personally, return_std=True
+        )
+        last = mover.select(visits=np.arange(mover.n_visits) == mover.n_visits - 1)
+        _, there = personal.predict(last, history=mover, personal=personally, return_std=True)
+        np.testing.assert_allclose(asked, there)
+        other = next(x for x in personal.sites_.names if x != last.table["site"].iloc[0])
+        moved = with_table(last, last.table.assign(site=other))
+        _, elsewhere = personal.predict(moved, history=mover, personal=personally, return_std=True)
+        codes = [personal.sites_.names.index(x) for x in (last.table["site"].iloc[0], other)]
+        quieter = np.subtract(*personal.sites_.scales[codes]) < 0
+        np.testing.assert_array_equal(there[0] < elsewhere[0], quieter)
+
+
+def test_people_at_a_site_that_is_added_have_its_noise(simulation, personal):
+    cohort = simulation.cohort
+    there = (cohort.table["site"] == "site 1").to_numpy()
+    random = np.random.default_rng(0)
+    people = cohort.select(visits=there)
+    louder = bd.Cohort(
+        people.values + random.normal(0, 1.0, people.values.shape),
+        subjects=people.subjects,
+        times=people.times,
+        controls=people.controls,
+        table=people.table.assign(site="new"),
+    )
+    taught = np.isin(louder.subjects, louder.subject_ids[::2])
+    wider = personal.add_site(louder.select(visits=taught))
+    rest = louder.select(visits=~taught)
+    counts = pd.Series(rest.subjects).map(pd.Series(rest.subjects).value_counts())
+    rest = rest.select(visits=(counts > 3).to_numpy())
+    assert covered(wider, rest)["new"] == pytest.approx(0.95, abs=0.03)
+    # Negative control: as people of the site that it was before, they are far outside.
+    before = with_table(rest, rest.table.assign(site="site 1"))
+    assert covered(personal, before)["site 1"] < 0.8
+
+
 def test_a_saved_model_knows_its_sites(model, simulation, tmp_path):
     model.save(tmp_path / "fit.dive")
     again = bd.load_model(tmp_path / "fit.dive")

@@ -460,7 +460,8 @@ class DIVE(Fitted, BaseEstimator):  # type: ignore[misc]
             Without, the curves at the person's score: with `people="alike"`, the prediction of the
             published model.
         return_std : bool, default False
-            Whether to return the standard deviation of a measurement around its prediction too.
+            Whether to return the standard deviation of a measurement around its prediction too:
+            with `sites`, at the visit's site, or where the person was seen last.
         client : distributed.Client, optional
             Dask cluster over which to spread the values of the history.
 
@@ -745,8 +746,13 @@ class DIVE(Fitted, BaseEstimator):  # type: ignore[misc]
         """Learn from the training cohort what prediction needs beyond the course."""
         self._personal: PersonalModel | None = None
         if self.personal:
+            training = self.internal_.training
             self._personal = learn_personal(
-                measurements, self.responsibilities_, self.stager(), self.internal_.training
+                measurements,
+                self.responsibilities_,
+                self.stager(),
+                training,
+                self.site_noise(training.sites),
             )
 
     def _say_what_was_learnt(self) -> None:

@@ -20,6 +20,7 @@ from braindive.dive.timeline import Timeline
 from braindive.effects import Covariates, design_of
 from braindive.errors import CohortError, NotFittedError, ParameterError
 from braindive.prediction.personal import PersonalModel
+from braindive.prediction.site_noise import SiteNoise
 from braindive.results import Internal
 from braindive.scale import Scale
 from braindive.staging.marginal_stager import MarginalStager
@@ -133,6 +134,10 @@ class Fitted:
         if not hasattr(self, "sites_"):
             return None
         return site_codes(cohort, self.sites_.column, self.sites_.names)
+
+    def site_noise(self, sites: IntArray | None) -> SiteNoise | None:
+        """How noisy visits at some sites are, where the model knows sites."""
+        return None if sites is None else SiteNoise(self.sites_.scales.T, sites)
 
     def knows_sites(self, cohort: Cohort) -> BoolArray:
         """Which visits of a cohort are from sites that the model knows: all, if it knows none."""

@@ -50,43 +50,71 @@ def predict_values(
     whole = () if known.has_missing or not personal else (model.personal_.components,)
     products = model.products(known, client)
     sums, weights = model.pool(products, *whole)
-    n = len(model.noise_)
+    n, sites = len(model.noise_), _sites_of(model, cohort, at, known)
     stages = model.place_pooled(known, timeline, sums[:, :n], weights[:, :n])
     if not personal:
         course = Course.of(curves, stages, rows, years)
         along = model.internal_.scale.values(course.curves())
         values: Array = along.astype(dtype) @ z.T.astype(dtype)
-        values = _at_sites(model, values, cohort, at, known)
+        values = _at_sites(model, values, sites)
         if not with_errors:
             return values, None
-        variances = np.broadcast_to(z @ model.noise_**2, values.shape)
-        return values, np.sqrt(variances, dtype=dtype)
+        return values, np.sqrt(_variances(model, len(values), sites), dtype=dtype)
     stages, visits = stages.for_prediction(), (timeline.subject_of_visit, timeline.years)
     past = Course.of(curves, stages, *visits)
     future = Course.of(curves, stages, rows, years)
+    then, later = model.site_noise(model.sites_of_visits(known)), model.site_noise(sites)
+    noise = None if then is None or later is None else (then, later)
     with one_thread_per_product():
         values, found = model.personal_.predict(
-            products, z, timeline, past, future, with_errors, sums[:, n:] if whole else None
+            products,
+            z,
+            timeline,
+            past,
+            future,
+            with_errors,
+            noise,
+            sums[:, n:] if whole else None,
         )
-    values = _at_sites(model, values, cohort, at, known)
+    values = _at_sites(model, values, sites)
     return values, None if found is None else np.sqrt(found, dtype=dtype)
 
 
-def _at_sites(
-    model: Fitted, values: Array, cohort: Cohort, at: pd.Series | None, known: Cohort
-) -> Array:
-    """Values as they will be measured: at the visits' sites, or at where people were seen last."""
+def _sites_of(
+    model: Fitted, cohort: Cohort, at: pd.Series | None, known: Cohort
+) -> IntArray | None:
+    """Where visits will be measured: at their sites, or at where people were seen last."""
     codes = model.sites_of_visits(cohort if at is None else known)
     if codes is None:
-        return values
+        return None
     if at is None:
         rows = np.empty_like(codes)
         rows[cohort.canonical_order] = codes
-    else:
-        timeline = timeline_of(known)
-        last = timeline.starts + timeline.n_visits_of_subject - 1
-        rows = codes[last][_rows_of(at.index.to_numpy(), known)]
-    return np.asarray(values + model.sites_.offsets[rows].astype(values.dtype))
+        return rows
+    timeline = timeline_of(known)
+    last = timeline.starts + timeline.n_visits_of_subject - 1
+    return np.asarray(codes[last][_rows_of(at.index.to_numpy(), known)])
+
+
+def _at_sites(model: Fitted, values: Array, sites: IntArray | None) -> Array:
+    """Values as they will be measured at their sites."""
+    if sites is None:
+        return values
+    return np.asarray(values + model.sites_.offsets[sites].astype(values.dtype))
+
+
+def _variances(model: Fitted, n_visits: int, sites: IntArray | None) -> Array:
+    """Variances of measurements around the curves, (n_visits, n_vertices).
+
+    They are of people and of visits, and a site multiplies those of its visits.
+    """
+    usual: Array = model.responsibilities_ @ model.noise_**2
+    noise = model.site_noise(sites)
+    if noise is None:
+        return np.broadcast_to(usual, (n_visits, len(usual)))
+    of_visits = model.internal_.scale.value_errors(np.sqrt(model.sites_.variances)) ** 2
+    of_people = np.maximum(usual - of_visits, 0.0)
+    return np.asarray(of_people + of_visits * noise.variances(slice(None)))
 
 
 def _rows_of(subjects: np.ndarray[Any, Any], known: Cohort) -> IntArray:

@@ -30,7 +30,8 @@ def naive_kappa(t, s):
 
 
 @pytest.mark.parametrize("gaps", [True, False])
-def test_expected_deviations_are_those_of_conditional_normals(rng, gaps):
+@pytest.mark.parametrize("scales", [None, np.array([[1.0, 0.5, 2.0], [1.5, 1.5, 0.7]])])
+def test_expected_deviations_are_those_of_conditional_normals(rng, gaps, scales):
     times, targets = np.array([[0.0, 1.0, 2.5], [0.0, 2.0, 2.2]]), np.array([3.0, 4.0])
     kernel = Kernel(SHAPE, np.array([0.5, 2.0]), np.array([0.3, 0.1]))
     deviations = rng.normal(size=(2, 3, 2))
@@ -38,7 +39,7 @@ def test_expected_deviations_are_those_of_conditional_normals(rng, gaps):
     if gaps:
         observed[0, 1, 1] = observed[1, 2, 0] = False
     known = np.stack([deviations, 2 * deviations]) * observed
-    conditional = kernel.conditional(times, targets)
+    conditional = kernel.conditional(times, targets, scales)
     expected, variance = kernel.expect(conditional, known, observed if gaps else None)
     for person, series in np.ndindex(2, 2):
         rows = np.flatnonzero(observed[person, :, series])
@@ -46,7 +47,8 @@ def test_expected_deviations_are_those_of_conditional_normals(rng, gaps):
         seen, target = times[person, rows], targets[person]
         inside = np.array([[a * naive_kappa(t, u) for t in seen] for u in seen])
         across = np.array([a * naive_kappa(t, target) for t in seen])
-        gain = np.linalg.solve(inside + n * np.eye(len(rows)), across)
+        noise = n * np.ones(len(rows)) if scales is None else n * scales[person, rows] ** 2
+        gain = np.linalg.solve(inside + np.diag(noise), across)
         wanted = gain @ deviations[person, rows, series]
         np.testing.assert_allclose(expected[:, person, series], [wanted, 2 * wanted])
         left = a * naive_kappa(target, target) - gain @ across
@@ -266,10 +268,17 @@ def test_what_is_foreseen_rests_on_the_first_visits_alone(fitted):
     assert not np.array_equal(one.curves(), foresee(stager, training, known + 1).curves())
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.1])
-def test_innovations_are_those_of_a_loop_over_histories(monkeypatch, missing):
+@pytest.mark.parametrize(("missing", "site"), [(0.0, None), (0.1, None), (0.1, "site")])
+def test_innovations_are_those_of_a_loop_over_histories(monkeypatch, missing, site):
     cohort = bd.simulate_cohort(
-        24, n_vertices=30, noise=0.1, personal_offset=0.5, missing=missing, random_state=2
+        24,
+        n_vertices=30,
+        noise=0.1,
+        personal_offset=0.5,
+        missing=missing,
+        sites=None if site is None else 2,
+        site_scale=0.8,
+        random_state=2,
     ).cohort
     given, returned = [], []
 
@@ -279,19 +288,24 @@ def test_innovations_are_those_of_a_loop_over_histories(monkeypatch, missing):
         return returned[-1]
 
     monkeypatch.setattr(left_out, "innovations", remember)
-    bd.DIVE(2, random_state=0).fit(cohort)
+    bd.DIVE(2, sites=site, random_state=0).fit(cohort)
     for number in (0, len(given) // 3, len(given) - 1):  # of each length of history, or fold
-        start, timeline, foresight, groups, sample, loadings, scores = given[number]
+        start, timeline, foresight, groups, sample, loadings, scores, noise = given[number]
         parts, vertex, wide = start.components, start.vertex_kernel, start.component_kernel
         columns = foresight.course.columns(start.centres) @ loadings.T
         paths = np.concatenate([sample.values[None], columns])
         series = np.concatenate([scores[None], columns @ parts])
         since, found, unknowns, noises = foresight.course.since, [], [], []
+        scales = np.ones(sample.values.shape)
+        if noise is not None:
+            scales = noise.scales[:, noise.sites].T
+            assert scales.std() > 0.1
+        of_visits = np.sqrt(np.mean(scales**2, axis=1))
         for person in timeline.subject_of_visit[groups[:, -1]]:
             first = timeline.starts[person]
             rows = first + np.arange(foresight.n_known[person])
             last = first + timeline.n_visits_of_subject[person] - 1
-            times = since[None, rows], since[[last]]
+            times = since[None, rows], since[[last]], of_visits[None, rows]
             shared, unknown = wide.expect(wide.conditional(*times), series[:, None, rows])
             for place in np.flatnonzero(sample.observed[last]):
                 seen = rows[sample.observed[rows, place]]
@@ -301,11 +315,13 @@ def test_innovations_are_those_of_a_loop_over_histories(monkeypatch, missing):
                 known = seen if len(seen) else rows[:1]
                 rest = rest if len(seen) else np.zeros((4, 1, 1))
                 observed = None if len(seen) else np.zeros((1, 1, 1), dtype=bool)
-                conditional = kernel.conditional(since[None, known], since[[last]])
+                times = since[None, known], since[[last]], of_visits[None, known]
+                conditional = kernel.conditional(*times)
                 own, left = kernel.expect(conditional, rest[..., None], observed)
                 found.append(paths[:, last, place] - own[:, 0, 0] - shared[:, 0] @ parts[place])
                 unknowns.append(left[0, 0] + unknown[0] @ parts[place] ** 2)
-                noises.append(kernel.noise[0] + wide.noise @ parts[place] ** 2)
+                usual = kernel.noise[0] + wide.noise @ parts[place] ** 2
+                noises.append(usual * scales[last, place] ** 2)
         np.testing.assert_allclose(returned[number].parts, np.array(found).T, atol=1e-8)
         np.testing.assert_allclose(returned[number].unknown, unknowns, rtol=1e-6, atol=1e-10)
         np.testing.assert_allclose(returned[number].noise, noises, rtol=1e-6)

@@ -40,7 +40,7 @@ class Kernel:
         """Return the kernel of some of the series."""
         return Kernel(self.shape, self.persistent[series], self.noise[series])
 
-    def conditional(self, times: Array, targets: Array) -> Conditional:
+    def conditional(self, times: Array, targets: Array, scales: Array | None = None) -> Conditional:
         """What the shape alone says of people's later visits.
 
         Parameters
@@ -49,13 +49,19 @@ class Kernel:
             When they were seen.
         targets : (n_people,)
             When to predict.
+        scales : (n_people, n_history), optional
+            By how much the noise of visits is larger than usual, as a standard deviation.
         """
         inside = self.kappa(times, times)
         across = self.kappa(targets[:, None], times)[:, 0]
+        if scales is not None:
+            # In units of their noise, all visits have the same.
+            inside = inside / (scales[:, :, None] * scales[:, None, :])
+            across = across / scales
         prior = self.kappa(targets[:, None], targets[:, None])[:, 0, 0]
         values, vectors = np.linalg.eigh(inside)
         turned = np.einsum("gj,gjm->gm", across, vectors)
-        return Conditional(inside, across, prior, np.maximum(values, 0.0), vectors, turned)
+        return Conditional(inside, across, prior, np.maximum(values, 0.0), vectors, turned, scales)
 
     def expect(
         self,
@@ -83,6 +89,8 @@ class Kernel:
         variance : (n_people, n_series)
         """
         dtype, at = deviations.dtype, conditional
+        if at.scales is not None:
+            deviations = deviations / at.scales.astype(dtype)[:, :, None]
         ratio = self.noise / np.maximum(self.persistent, 1e-12)
         shrink = at.values.astype(dtype)[:, :, None] + ratio.astype(dtype)
         np.divide(at.turned.astype(dtype)[:, :, None], shrink, out=shrink)
@@ -124,6 +132,8 @@ class Conditional:
         kappa of the later visit with itself.
     values, vectors, turned
         Eigenvalues and eigenvectors of `inside`, and `across` along these.
+    scales : (n_people, n_history) or None
+        In units of which the deviations of the history, `inside` and `across` are.
     """
 
     inside: Array
@@ -132,3 +142,4 @@ class Conditional:
     values: Array
     vectors: Array
     turned: Array
+    scales: Array | None = None

@@ -17,6 +17,7 @@ from braindive.prediction.left_out import Judges
 from braindive.prediction.likelihood import Turn, find_shape, kernel_of, tame, visit_factors
 from braindive.prediction.personal import PersonalModel
 from braindive.prediction.shrinkage import Foresight
+from braindive.prediction.site_noise import SiteNoise
 from braindive.staging.marginal_stager import Training
 from braindive.staging.stagers import Stager
 from braindive.values.blocks import Block, Found, Step
@@ -36,7 +37,11 @@ _SERIES = 200
 
 
 def learn_personal(
-    measurements: Products, responsibilities: Array, stager: Stager, training: Training
+    measurements: Products,
+    responsibilities: Array,
+    stager: Stager,
+    training: Training,
+    sites: SiteNoise | None = None,
 ) -> PersonalModel:
     """Learn everything that prediction needs, in three reads of the values.
 
@@ -50,6 +55,8 @@ def learn_personal(
         Places the subjects.
     training : Training
         Visits of the training cohort and their pooled measurements.
+    sites : SiteNoise, optional
+        How noisy these visits are; all have usual noise without.
     """
     timeline = training.timeline
     course = foresee(stager, training, histories(timeline.n_visits_of_subject)[0])
@@ -65,7 +72,7 @@ def learn_personal(
         NOTHING,
         1.0,
     )
-    choice = _judges(model, stager, training, sample, responsibilities).choose()
+    choice = _judges(model, stager, training, sample, responsibilities, sites).choose()
     model = replace(
         model, shrinkage=choice.shrinkage, inflation=choice.inflation, varying=choice.noise
     )
@@ -100,6 +107,7 @@ def _judges(
     training: Training,
     sample: Sample,
     responsibilities: Array,
+    sites: SiteNoise | None,
 ) -> Judges:
     """People by whom choices are made, and vertices at which."""
     timeline = training.timeline
@@ -119,6 +127,7 @@ def _judges(
         responsibilities[part.vertices],
         model.means[part.vertices],
         model,
+        None if sites is None else sites.select(visits).at(part.vertices),
     )
 
 

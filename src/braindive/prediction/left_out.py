@@ -26,6 +26,7 @@ from braindive.prediction.shrinkage import (
     innovations,
     is_clear,
 )
+from braindive.prediction.site_noise import SiteNoise
 
 # Numbers of components that are compared, and people needed for each.
 _NUMBERS = (0, 1, 2, 3, 5, 8, 12, 18)
@@ -77,6 +78,8 @@ class Judges:
         Of these vertices.
     model : PersonalModel
         Whose centres are those of the course.
+    sites : SiteNoise or None
+        Of the people's visits at these vertices; None where all have usual noise.
     """
 
     timeline: Timeline
@@ -85,6 +88,7 @@ class Judges:
     responsibilities: Array
     means: Array
     model: PersonalModel
+    sites: SiteNoise | None = None
 
     def choose(self) -> Choice:
         """Choose everything."""
@@ -183,7 +187,7 @@ class Judges:
         sample = self.sample
         scores = part_scores(sample.values, sample.observed, part.components)
         return [
-            innovations(model, self.timeline, foresight, rows, sample, loadings, scores)
+            innovations(model, self.timeline, foresight, rows, sample, loadings, scores, self.sites)
             for foresight in self.foresights
             for _, rows in alike(self.timeline, judged)
         ]

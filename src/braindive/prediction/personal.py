@@ -19,6 +19,7 @@ from braindive.prediction.course import Course
 from braindive.prediction.deviations import Deviations
 from braindive.prediction.kernel import Conditional, Kernel
 from braindive.prediction.noise import PersonalNoise
+from braindive.prediction.site_noise import SiteNoise
 from braindive.values.blocks import Block, Found
 from braindive.values.protocol import Products
 
@@ -68,6 +69,7 @@ class PersonalModel:
         past: Course,
         future: Course,
         variances: bool = True,
+        sites: tuple[SiteNoise, SiteNoise] | None = None,
         sums: Array | None = None,
     ) -> tuple[Array, Array | None]:
         """Expected values of visits, and their variances if wanted, in the unit of the values.
@@ -84,6 +86,8 @@ class PersonalModel:
             Of the history's visits in canonical order, and of the visits to predict.
         variances : bool
             Whether to return variances too.
+        sites : (SiteNoise, SiteNoise), optional
+            Of the history's visits, and of those to predict; all have usual noise without.
         sums : (n_visits, n_components), optional
             Sums of the history over the components where all of it was observed; None reads the
             values for the scores.
@@ -101,10 +105,12 @@ class PersonalModel:
             scores = sums - expected - deviations.course @ (loadings.T @ self.components)
         wide, groups = self.component_kernel, []
         factors = np.ones(timeline.n_subjects)
+        scales = None if sites is None else sites[0].of_visits()
         if variances:
-            factors = self._person_factors(deviations, timeline)
+            factors = self._person_factors(deviations, timeline, scales)
         for wanted, rows in alike(timeline, future.subject_of_visit):
-            times = past.since[rows], future.since[wanted]
+            seen = None if scales is None else scales[rows]
+            times = past.since[rows], future.since[wanted], seen
             conditional = self.vertex_kernel.conditional(*times)
             shared, unknown = wide.expect(wide.conditional(*times), scores[rows])
             own = factors[future.subject_of_visit[wanted]]
@@ -119,9 +125,11 @@ class PersonalModel:
             wide.noise,
             self.factors,
             variances,
+            None if sites is None else sites[1].sites,
         )
+        kernel, more = self.vertex_kernel, () if sites is None else (sites[1].scales,)
         found, _ = deviations.beyond(scores, self.components).run(
-            step, self.components, self.vertex_kernel.persistent, self.vertex_kernel.noise
+            step, self.components, kernel.persistent, kernel.noise, *more
         )
         return found[0], found[1] if variances else None
 
@@ -135,14 +143,19 @@ class PersonalModel:
         shared = (self.components**2) @ self.component_kernel.noise
         return np.asarray(self.vertex_kernel.noise + shared)
 
-    def _person_factors(self, deviations: Deviations, timeline: Timeline) -> Array:
-        """By what each person's noise is larger than usual, as far as its history tells."""
+    def _person_factors(
+        self, deviations: Deviations, timeline: Timeline, scales: Array | None
+    ) -> Array:
+        """By what each person's noise is larger than usual there, as far as its history tells."""
         counts = timeline.n_visits_of_subject
         if self.factors.is_alike or counts.max() < 2:
             return np.ones(timeline.n_subjects)
         step = Scatter(timeline, deviations.course, self.factors)
         _, (sums, seen) = deviations.run(step, self.noise())
-        return self.factors.of_people(sums / np.maximum(seen, 1.0), counts)
+        scatter = sums / np.maximum(seen, 1.0)
+        if scales is not None:
+            scatter = scatter / (timeline.by_subject(scales**2) / counts)
+        return self.factors.of_people(scatter, counts)
 
 
 @dataclass(frozen=True)
@@ -194,6 +207,8 @@ class Predict:
         How noise depends on the level.
     with_variances : bool
         Whether to find variances too.
+    sites : (n_visits,) int or None
+        Of the visits to predict; None where all have usual noise.
     """
 
     groups: list[Group]
@@ -202,12 +217,13 @@ class Predict:
     shared_noise: Array
     varying: PersonalNoise
     with_variances: bool
+    sites: IntArray | None = None
 
     def __call__(
         self, block: Block, residuals: Array, means: Array, loadings: Array, *own: Any
     ) -> Found:
         """Return expected values and variances, each (n_visits, n), in the unit of the values."""
-        parts, persistent, noise = own
+        parts, persistent, noise, *scales = own
         kernel, unit, dtype = Kernel(self.shape, persistent, noise), block.unit, residuals.dtype
         levels = unit.offset + unit.scale * means
         weights = np.column_stack([levels, unit.scale * loadings]).astype(dtype).T
@@ -231,6 +247,9 @@ class Predict:
                 factor = self.varying.at(levels)
                 if self.varying.whole:
                     left *= factor
+                if self.sites is not None:
+                    at_sites = SiteNoise(scales[0], self.sites)
+                    factor = factor * at_sites.variances(wanted).astype(dtype)
                 left += usual * factor * group.factors[:, None]
                 left *= group.inflation * unit.scale**2
                 variances[wanted] = left

@@ -13,6 +13,7 @@ from braindive.dive.timeline import Timeline
 from braindive.prediction.course import Course
 from braindive.prediction.deviations import Sample
 from braindive.prediction.personal import PersonalModel
+from braindive.prediction.site_noise import SiteNoise
 
 # A part of the course is believed where people left out are predicted better by more than so many
 # standard errors of the gain: a choice, the usual rule of one standard error.
@@ -79,6 +80,7 @@ def innovations(
     sample: Sample,
     loadings: Array,
     scores: Array | None = None,
+    sites: SiteNoise | None = None,
 ) -> Innovations:
     """Predict last visits from earlier ones.
 
@@ -98,6 +100,8 @@ def innovations(
         Their responsibilities and rates.
     scores : (n_visits, n_components), optional
         Component scores of the values.
+    sites : SiteNoise, optional
+        Of all visits at the vertices of the sample; they have usual noise without.
     """
     course, last = foresight.course, rows[:, -1]
     people = timeline.subject_of_visit[last]
@@ -107,7 +111,8 @@ def innovations(
     known, final = columns[:, past], columns[:, last]
     rest = np.concatenate([sample.values[None, past], known @ loadings.T])
     new = np.concatenate([sample.values[None, last], final @ loadings.T])
-    times, seen = (course.since[past], course.since[last]), sample.observed[past]
+    scales = None if sites is None else sites.of_visits()[past]
+    times, seen = (course.since[past], course.since[last], scales), sample.observed[past]
     kernel, wide = model.vertex_kernel, model.component_kernel
     noise = kernel.noise
     shared = unknown_shared = None
@@ -125,6 +130,9 @@ def innovations(
     mean = (sample.values[past] * seen).sum(axis=1) / counts
     within = (((sample.values[past] - mean[:, None]) * seen) ** 2).sum(axis=1)
     within = within / np.maximum(counts - 1, 1) / noise
+    if sites is not None and scales is not None:
+        within = within / np.mean(scales**2, axis=1)[:, None]
+        noise = noise * sites.variances(last)
     kept = sample.observed[last]
     group, vertex = np.nonzero(kept)
     return Innovations(
