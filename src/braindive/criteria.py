@@ -24,14 +24,14 @@ class Criteria:
     ----------
     log_likelihood : float
         Of all measurements in the user's unit, without the Markov random field.
-    n_parameters : int
-        Numbers that were estimated.
+    n_parameters : float
+        Numbers that were estimated; what is shrunk counts as far as it is not.
     n_measured : float
         Measurements.
     """
 
     log_likelihood: float
-    n_parameters: int
+    n_parameters: float
     n_measured: float
 
     @property
@@ -45,12 +45,14 @@ class Criteria:
         return self.n_parameters * float(np.log(self.n_measured)) - 2 * self.log_likelihood
 
 
-def criteria_of(outcome: Outcome, scale: Scale) -> Criteria:
+def criteria_of(outcome: Outcome, scale: Scale, of_sites: float = 0.0) -> Criteria:
     """Judge a fit.
 
     The paper counts the parameters of each cluster's curve, its noise, speed and shift of each
     subject, and the strength of the field; where vertices differ, there is also the covariance of
-    their own curves in each cluster, and each cluster's share of the vertices.
+    their own curves in each cluster, and each cluster's share of the vertices. Offsets of sites are
+    shrunk, and count by their effective number (Vaida and Blanchard 2005, doi
+    10.1093/biomet/92.2.351), because the likelihood is that of the values less the offsets.
 
     Parameters
     ----------
@@ -58,6 +60,8 @@ def criteria_of(outcome: Outcome, scale: Scale) -> Criteria:
         The fit.
     scale : Scale
         Its units.
+    of_sites : float
+        Number of parameters of sites; see `SiteFit.n_parameters`.
     """
     state, problem = outcome.state, outcome.problem
     assert state.log_densities is not None
@@ -67,7 +71,7 @@ def criteria_of(outcome: Outcome, scale: Scale) -> Criteria:
         shares = state.parameters.shares is not None
         evidence = float(log_evidence(state.log_densities, shares=shares).sum())
     curves = state.parameters.trajectories
-    n_parameters = (curves.n_parameters() + 1) * len(curves) + 1
+    n_parameters = (curves.n_parameters() + 1) * len(curves) + 1 + of_sites
     if state.parameters.vertex_covariance is not None:
         own = curves.n_parameters()
         n_parameters += len(curves) * own * (own + 1) // 2

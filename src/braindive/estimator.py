@@ -725,7 +725,8 @@ class DIVE(Fitted, BaseEstimator):  # type: ignore[misc]
         self.n_vertices_ = cohort.n_vertices
         self.space_ = cohort.space
         self.visits_ = cohort.table.assign(subject=cohort.subjects, time=cohort.times)
-        judged = criteria_of(outcome, scale)
+        of_sites = 0.0 if results.sites is None else results.sites.n_parameters
+        judged = criteria_of(outcome, scale, of_sites)
         self.log_likelihood_ = judged.log_likelihood
         self.aic_, self.bic_ = judged.aic, judged.bic
         self.progression_found_: bool | None = outcome.progression.found

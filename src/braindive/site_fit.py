@@ -41,10 +41,13 @@ class SiteFit:
         Their offsets and scales.
     sites : (n_visits,) int
         Of the visits, in canonical order.
+    n_parameters : float
+        Effective number of the offsets with which the EM began, and one spread of each site.
     """
 
     known: Sites
     sites: IntArray
+    n_parameters: float
 
     @classmethod
     def begin(
@@ -67,8 +70,8 @@ class SiteFit:
         groups = groups_of(timeline, controls)
         directions = starting_directions(timeline, groups)
         everywhere = np.ones((n_vertices, 1))
-        known = learn_sites(measurements, timeline, sites, known, directions, everywhere)
-        return cls(replace(known, scales=np.ones(shape)), sites)
+        known, freedom = learn_sites(measurements, timeline, sites, known, directions, everywhere)
+        return cls(replace(known, scales=np.ones(shape)), sites, freedom + len(names))
 
     def adjust(self, measurements: Products) -> Products:
         """Take what is known of the sites off the values."""
@@ -93,7 +96,7 @@ class SiteFit:
         directions = curve_directions(
             shown.trajectories, timeline.scores(shown.speeds, shown.shifts)
         )
-        known = learn_sites(
+        known, _ = learn_sites(
             problem.measurements,
             timeline,
             self.sites,

@@ -54,7 +54,7 @@ def learn(study, values):
     timeline, sites, curves, scores, z, *_ = study
     products = open_products(values)
     course = curve_directions(curves, scores)
-    return learn_sites(products, timeline, sites, nothing(), course, z)
+    return learn_sites(products, timeline, sites, nothing(), course, z)[0]
 
 
 def test_offsets_and_scales_are_found_though_sites_differ_in_stages(study):
@@ -88,10 +88,10 @@ def test_a_course_of_its_own_is_not_taken_for_a_site(study):
     later = replace(curves, midpoint=curves.midpoint + 1.5)
     values = curves.evaluate(scores) @ z.T + noise
     values[:, :20] += (later.evaluate(scores) - curves.evaluate(scores))[:, :1]
-    found = learn_sites(
+    found, _ = learn_sites(
         open_products(values), timeline, sites, nothing(), curve_directions(curves, scores), z
     )
-    blind = learn_sites(
+    blind, _ = learn_sites(
         open_products(values), timeline, sites, nothing(), np.zeros((len(sites), 0)), z
     )
     assert np.abs(found.offsets[:, :20]).max() < 0.1
@@ -104,12 +104,34 @@ def test_means_of_clusters_are_those_that_were_asked_for(study, rng):
     products = open_products(plain + offsets[sites] + noise)
     means = rng.normal(size=(N_SITES, 2))
     means -= np.bincount(sites) @ means / len(sites)
-    found = learn_sites(
+    found, _ = learn_sites(
         products, timeline, sites, nothing(), curve_directions(curves, scores), z, means
     )
     np.testing.assert_allclose(found.cluster_offsets(z, products.unit.scale), means, atol=1e-8)
     moved = found.moved(z, np.ones((N_SITES, 2)), products.unit.scale)
     np.testing.assert_allclose(moved.cluster_offsets(z, products.unit.scale), means + 1, atol=1e-8)
+
+
+@pytest.mark.parametrize("size", [1.0, 0.15])
+def test_the_effective_number_of_offsets_is_the_trace_of_what_they_hang_on(study, rng, size):
+    """By random directions in which all values are moved a little (Hutchinson)."""
+    timeline, sites, curves, scores, z, plain, noise, offsets, _ = study
+    values, course = plain + size * offsets[sites] + noise, curve_directions(curves, scores)
+
+    def look(values):
+        return learn_sites(open_products(values), timeline, sites, nothing(), course, z)
+
+    traces, step = [], 1e-3
+    for _ in range(30):
+        way = rng.choice([-1.0, 1.0], values.shape)
+        one, other = (look(values + sign * step * way)[0].offsets for sign in (1, -1))
+        traces.append(np.sum(way * (one - other)[sites]) / (2 * step))
+    freedom = look(values)[1]
+    error = np.std(traces) / np.sqrt(len(traces))
+    assert freedom == pytest.approx(np.mean(traces), abs=0.02 * freedom + 3 * error)
+    # Nothing is shrunk where offsets are large, and two means of clusters never are.
+    most = (N_SITES - 1) * N_VERTICES
+    assert (freedom > 0.9 * most) if size == 1.0 else (2 * (N_SITES - 1) < freedom < 0.8 * most)
 
 
 def test_one_more_site_is_learnt_at_known_stages(study, rng):

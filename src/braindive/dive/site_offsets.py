@@ -120,7 +120,7 @@ def learn_sites(
     course: Array,
     z: Array,
     means: Array | None = None,
-) -> Sites:
+) -> tuple[Sites, float]:
     """Offsets and scales of every vertex at known stages, from one read of the values.
 
     Parameters
@@ -139,6 +139,14 @@ def learn_sites(
         Responsibilities.
     means : (n_sites, n_clusters), optional
         Mean offsets of the clusters in standard units, where they are known better.
+
+    Returns
+    -------
+    known : Sites
+        What is known now.
+    freedom : float
+        Effective number of offsets, were the means of the clusters found here too: the trace of
+        the linear map from the values of all visits to the offsets at these visits.
     """
     n_sites, unit = known.n_sites, measurements.unit
     basis = site_basis(sites, n_sites)
@@ -162,16 +170,17 @@ def learn_sites(
     variances += np.outer((of_people**2).sum(axis=1), between)
     variances /= np.maximum(seen, 1e-300)
     is_seen = (z.sum(axis=1) > 0.5) & (measurements.counts > 0)
-    offsets = _shrunk_offsets(raw, variances, z, is_seen, means)
+    offsets, shares = _shrunk_offsets(raw, variances, z, is_seen, means)
+    # How much of a visit's own value is in the offset of its site; their sum is that of the sites
+    # but one. The means of clusters are not shrunk, and what vertices differ from them by is.
+    own = np.bincount(sites, lever[sites, np.arange(len(sites))], minlength=n_sites)
+    in_mean = (z**2 / np.maximum(z.sum(axis=0), 1e-300)).sum(axis=1)
+    freedom = own @ (np.sum(z.sum(axis=0) > 0) + shares @ (1 - in_mean))
     # Sites are shrunk by different amounts, and what is left of their average is no site's.
     offsets = offsets - np.bincount(sites, minlength=n_sites) @ offsets / len(sites)
     scales = _shrunk_scales(squares, freedoms, within, is_seen)
-    return replace(
-        known,
-        offsets=unit.scale * offsets,
-        scales=scales,
-        variances=within,
-    )
+    learnt = replace(known, offsets=unit.scale * offsets, scales=scales, variances=within)
+    return learnt, float(freedom)
 
 
 def learn_one_site(
@@ -215,7 +224,7 @@ def learn_one_site(
     variances += np.outer((of_people**2).sum(axis=1), between)
     raw, variances = raw / np.maximum(seen, 1e-300), variances / np.maximum(seen, 1e-300)
     is_seen = (z.sum(axis=1) > 0.5) & (visits[0] > 0)
-    offsets = _shrunk_offsets(raw, variances, z, is_seen, means[None])
+    offsets, _ = _shrunk_offsets(raw, variances, z, is_seen, means[None])
     scales = _shrunk_scales(squares, freedoms, known.variances, is_seen)
     return replace(
         known,
@@ -261,15 +270,15 @@ def _least_squares(design: Array, timeline: Timeline) -> Array:
 
 def _shrunk_offsets(
     raw: Array, variances: Array, z: Array, is_seen: BoolArray, means: Array | None
-) -> Array:
-    """Offsets shrunk towards the mean of their cluster, as far as they are noise."""
+) -> tuple[Array, Array]:
+    """Offsets shrunk towards the mean of their cluster as far as they are noise, and how far."""
     own = cluster_means(raw, z * is_seen[:, None])
     away = raw - own @ z.T
     excess = (away**2 - variances)[:, is_seen]
     spread = np.maximum(excess.mean(axis=1), 0.0)[:, None]
-    shrunk = np.where(is_seen, away * spread / np.maximum(spread + variances, 1e-300), 0.0)
-    wanted = own if means is None else means
-    return shrunk + _with_means(wanted - cluster_means(shrunk, z), z)
+    shares = np.where(is_seen, spread / np.maximum(spread + variances, 1e-300), 0.0)
+    shrunk, wanted = away * shares, own if means is None else means
+    return shrunk + _with_means(wanted - cluster_means(shrunk, z), z), shares
 
 
 def _with_means(means: Array, z: Array) -> Array:
