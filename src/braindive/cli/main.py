@@ -22,7 +22,7 @@ from braindive.cli.evidence import compare, groups, select
 from braindive.cli.fitting import fit
 from braindive.cli.report import report
 from braindive.cli.study import check, pack, simulate
-from braindive.cli.using import maps, predict, stage
+from braindive.cli.using import add_site, maps, predict, stage
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -60,6 +60,7 @@ for command in (
     fit,
     stage,
     predict,
+    add_site,
     maps,
     select,
     compare,

@@ -1,4 +1,4 @@
-"""Commands that use a fitted model: stage, predict, maps."""
+"""Commands that use a fitted model: stage, predict, add-site, maps."""
 
 from __future__ import annotations
 
@@ -112,6 +112,52 @@ def predict(
     with count_progress(messages) as progress:
         written = bd.write_cohort(maps, to, chosen, progress=progress)
     say(f"Wrote {written}: {maps}")
+
+
+@reads_table
+def add_site(
+    model: ModelArgument,
+    cohort: Annotated[
+        Path,
+        typer.Argument(
+            help="Table of scans, or packed cohort, of people who were seen at the new site."
+        ),
+    ],
+    to: Annotated[Path, typer.Option("--output", "-o", help="Model to write, such as wider.dive.")],
+    regions: RegionsOption = None,
+    json: Annotated[bool, typer.Option("--json", help="Output for machines.")] = False,
+    overwrite: OverwriteOption = False,
+    *,
+    table: TableOptions,
+) -> None:
+    """Teach a model a site, or scanner, that it has not seen, from about ten controls.
+
+    The model must have been fitted with --sites, and the table must have the same column, with the
+    name of the new site, and say who is a control. Visits at sites that the model knows are left
+    out. Nothing else changes, and the model that is given stays as it is.
+
+    Example: braindive add-site fit.dive new/controls.tsv -o wider.dive
+    """
+    if to == STANDARD_OUTPUT:
+        raise bd.ParameterError("a model is no text, so -o needs the name of a file.")
+    check_output_file(to, [model, cohort, *(regions or ())], overwrite)
+    fitted = load_fitted(model, cohort, "add-site")
+    if not hasattr(fitted, "sites_"):
+        raise bd.ParameterError(
+            f"{model} knows no sites; fit it with --sites COLUMN, where the column of the table "
+            "has the site of each visit."
+        )
+    wider = fitted.add_site(open_cohort_for(fitted, cohort, table, regions))
+    check_room(to, 2 * model.stat().st_size)
+    wider.save(to)
+    found = bd.site_table(wider).drop(columns=["people", "visits"])
+    found = found.loc[list(wider.sites_.names[fitted.sites_.n_sites :])]
+    named = ", ".join(found.index)
+    say(f"Wrote {to}: {wider.sites_.n_sites} sites; new in {wider.sites_.column!r}: {named}")
+    if json:
+        print_json(found.reset_index(names="site").to_dict("records"))
+    else:
+        typer.echo(rounded(found).to_csv(sep="\t"), nl=False)
 
 
 def maps(

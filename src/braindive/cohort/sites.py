@@ -94,8 +94,8 @@ def site_codes(cohort: Cohort, column: str, names: Sequence[str]) -> IntArray:
         more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
         raise CohortError(
             f"the model does not know the site {unknown[0]!r}{more} in {column!r}; it knows "
-            f"{', '.join(names)}. Teach it the site with model.add_site(cohort), from about ten "
-            "controls who were seen there."
+            f"{', '.join(names)}. Teach it the site with model.add_site(cohort), or braindive "
+            "add-site, from about ten controls who were seen there."
         )
     return np.array([place[name] for name in found], dtype=int)[cohort.canonical_order]
 
