@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -114,7 +115,7 @@ def effect_table(
     assert effects is not None
     known = marginal.curve_uncertainty
     first = len(known.centre) - len(effects.shift) - len(effects.log_speed)
-    freedom = degrees_of_freedom(
+    sample = SmallSample(
         internal.training.timeline.n_subjects,
         marginal.population.n_groups,
         max(len(effects.shift), len(effects.log_speed)),
@@ -130,10 +131,9 @@ def effect_table(
                 move[place] = 1 / sd
                 value = float(next(values)) / sd
                 if parameter == "shift":
-                    row = shift_row(marginal, value, move, freedom)
+                    row = shift_row(marginal, value, move, sample)
                 else:
-                    error = float(np.sqrt(move @ known.covariance @ move))
-                    row = speed_row(value, error, freedom)
+                    row = speed_row(value, float(move @ known.covariance @ move), sample)
                 rows.append({"parameter": parameter, "covariate": covariate.name} | row)
                 rows[-1]["contrast"] = contrast
                 place += 1
@@ -141,13 +141,48 @@ def effect_table(
     return pd.DataFrame(rows)[columns]
 
 
-def degrees_of_freedom(n_subjects: int, n_groups: int, n_effects: int) -> float:
-    """Of the t distribution of effects: as many people as are left beyond what they tell."""
-    return float(max(n_subjects - n_groups - n_effects, 1))
+@dataclass(frozen=True)
+class SmallSample:
+    """What so many people tell of effects, beyond the means of their groups.
+
+    Parameters
+    ----------
+    n_subjects, n_groups, n_effects : int
+        People, groups of the population, and effects on one of its means.
+
+    Examples
+    --------
+    >>> from braindive.effects import SmallSample
+    >>> sample = SmallSample(50, 1, 1)
+    >>> sample.freedom, round(sample.inflation, 4)
+    (48.0, 1.0417)
+    """
+
+    n_subjects: int
+    n_groups: int
+    n_effects: int
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of Student's t: people beyond groups and effects."""
+        return float(max(self.n_subjects - self.n_groups - self.n_effects, 1))
+
+    @property
+    def inflation(self) -> float:
+        """By what variances are larger than by maximum likelihood.
+
+        That divides the squares between people by their number, and not by what is left of it when
+        means have been estimated, as the t distribution has it.
+        """
+        return self.n_subjects / self.freedom
 
 
 def shift_row(
-    marginal: MarginalStager, internal: float, move: Array, freedom: float, extra: float = 0.0
+    marginal: MarginalStager,
+    internal: float,
+    move: Array,
+    sample: SmallSample,
+    extra: float = 0.0,
 ) -> dict[str, float]:
     """Estimate, error, interval and test of a difference of scores, in the user's unit.
 
@@ -159,34 +194,36 @@ def shift_row(
         The difference in internal scores.
     move : (n_parameters,)
         Its derivatives.
-    freedom : float
-        Degrees of freedom.
+    sample : SmallSample
+        How many people there are.
     extra : float
         Variance beyond that of the parameters.
     """
     known, spread = marginal.curve_uncertainty, marginal.spread
     move = move - internal / spread * known.spread
     variance = float(move @ known.covariance @ move) + known.unit_variance * internal**2 + extra
+    variance *= sample.inflation
     value, error = internal / spread, float(np.sqrt(variance)) / abs(spread)
-    reach = float(stats.t.isf(0.025, freedom)) * error
+    reach = float(stats.t.isf(0.025, sample.freedom)) * error
     return {
         "estimate": value,
         "se": error,
         "low": value - reach,
         "high": value + reach,
-        "p": _p_value(value, error, freedom),
+        "p": _p_value(value, error, sample.freedom),
     }
 
 
-def speed_row(log_ratio: float, error: float, freedom: float) -> dict[str, float]:
+def speed_row(log_ratio: float, variance: float, sample: SmallSample) -> dict[str, float]:
     """Estimate, error, interval and test of a ratio of speeds, from those of its logarithm."""
-    reach = float(stats.t.isf(0.025, freedom)) * error
+    error = float(np.sqrt(variance * sample.inflation))
+    reach = float(stats.t.isf(0.025, sample.freedom)) * error
     return {
         "estimate": float(np.exp(log_ratio)),
         "se": float(np.exp(log_ratio)) * error,
         "low": float(np.exp(log_ratio - reach)),
         "high": float(np.exp(log_ratio + reach)),
-        "p": _p_value(log_ratio, error, freedom),
+        "p": _p_value(log_ratio, error, sample.freedom),
     }
 
 

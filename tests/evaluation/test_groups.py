@@ -216,3 +216,26 @@ def test_models_of_people_who_are_alike_have_the_tests_of_their_stages(fitted):
 def test_only_the_two_tests_are_known(fitted):
     with pytest.raises(bd.ParameterError, match="test must be"):
         bd.compare_groups(fitted, by="apoe4", test="ranks")
+
+
+def test_errors_are_those_of_least_squares_where_stages_are_known():
+    """Maximum likelihood alone would make them smaller by a factor of the root of 18 / 20."""
+    cohort = bd.simulate_cohort(
+        20,
+        n_vertices=60,
+        midpoints=(-6, 6),
+        amplitude=-2,
+        slope=-0.2,
+        noise=0.05,
+        carrier_share=0.4,
+        shift_sd=5,
+        random_state=1,
+    ).cohort
+    model = bd.DIVE(2, n_init=1, personal=False, random_state=0).fit(cohort)
+    found = bd.compare_groups(model, "apoe4").loc["baseline score"]
+    first = cohort.visit_numbers == 0
+    scores, carriers = model.scores_[first], cohort.table["apoe4"].to_numpy(bool)[first]
+    groups = scores[carriers], scores[~carriers]
+    squares = sum(np.sum((group - group.mean()) ** 2) for group in groups)
+    variance = squares / (20 - 2) * sum(1 / len(group) for group in groups)
+    assert found["se"] == pytest.approx(np.sqrt(variance), rel=0.02)

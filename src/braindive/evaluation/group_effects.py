@@ -17,7 +17,7 @@ from scipy import stats
 from braindive.arrays import Array
 from braindive.cohort import Cohort
 from braindive.dive.timeline import Timeline
-from braindive.effects import degrees_of_freedom, shift_row, speed_row
+from braindive.effects import SmallSample, shift_row, speed_row
 from braindive.fitted import timeline_of
 from braindive.staging.effects_fit import fit_effects
 from braindive.staging.marginal_stager import MarginalStager, Training
@@ -63,7 +63,7 @@ def group_differences(
     found = fit_effects(
         model.marginal_, people, design, model.internal_.priors, model.scale, cohort is None
     )
-    freedom = degrees_of_freedom(len(values), found.population.n_groups, columns.shape[1])
+    sample = SmallSample(len(values), found.population.n_groups, columns.shape[1])
     rows = []
     for parameter in ("shift", "speed", "baseline score"):
         means, moves = _means(parameter, found, people, design.at(timeline))
@@ -72,7 +72,7 @@ def group_differences(
         by_chance = means - full @ np.linalg.lstsq(full, means, rcond=None)[0]
         extra = (weights * by_chance**2) @ weights.T
         value, jacobian = weights @ means, weights @ moves
-        rows.append(_row(parameter, found, value, jacobian, extra, freedom, names))
+        rows.append(_row(parameter, found, value, jacobian, extra, sample, names))
     return rows
 
 
@@ -82,7 +82,7 @@ def _row(
     value: Array,
     jacobian: Array,
     extra: Array,
-    freedom: float,
+    sample: SmallSample,
     names: list[str],
 ) -> dict[str, Any]:
     """Test and estimates of one parameter, from its internal differences."""
@@ -94,15 +94,14 @@ def _row(
     parts = []
     for place in range(len(value)):
         if parameter == "speed":
-            error = float(np.sqrt(covariance[place, place]))
-            parts.append(speed_row(float(value[place]), error, freedom))
+            parts.append(speed_row(float(value[place]), float(covariance[place, place]), sample))
         else:
             parts.append(
                 shift_row(
                     found,
                     float(value[place]),
                     jacobian[place],
-                    freedom,
+                    sample,
                     float(extra[place, place]),
                 )
             )
@@ -111,11 +110,12 @@ def _row(
         p_value = only.pop("p")
         sign = only["estimate"] - (parameter == "speed")
         row["test"] = "marginal t"
-        row["statistic"] = float(np.sign(sign) * stats.t.isf(p_value / 2, freedom))
+        row["statistic"] = float(np.sign(sign) * stats.t.isf(p_value / 2, sample.freedom))
         return row | {"p_value": p_value} | only
-    statistic = float(value @ np.linalg.solve(covariance, value)) / len(value)
+    squared = float(value @ np.linalg.solve(sample.inflation * covariance, value))
+    statistic = squared / len(value)
     row["test"], row["statistic"] = "marginal F", statistic
-    row["p_value"] = float(stats.f.sf(statistic, len(value), freedom))
+    row["p_value"] = float(stats.f.sf(statistic, len(value), sample.freedom))
     for name, part in zip(names, parts, strict=True):
         row |= {f"{key}_{name}": part[key] for key in ("estimate", "se", "low", "high")}
     return row
