@@ -1,12 +1,17 @@
 """Group comparison against scipy, and its false positives."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
 import braindive as bd
+from braindive.evaluation import group_effects
 from braindive.evaluation.groups import holm
+from braindive.staging.effects_fit import fit_effects
+from braindive.staging.population import Design
 
 
 @pytest.fixture(scope="module")
@@ -239,3 +244,73 @@ def test_errors_are_those_of_least_squares_where_stages_are_known():
     squares = sum(np.sum((group - group.mean()) ** 2) for group in groups)
     variance = squares / (20 - 2) * sum(1 / len(group) for group in groups)
     assert found["se"] == pytest.approx(np.sqrt(variance), rel=0.02)
+
+
+@pytest.fixture(scope="module")
+def found_early():
+    """A fit to patients most of whom were found early, and who is a control."""
+    random = np.random.default_rng(2)
+    n_people = 90
+    controls = np.arange(n_people) < 0.4 * n_people
+    shifts = random.gamma(1.2, 8.0, n_people) - 6
+    shifts = np.where(controls, random.normal(-15, 3, n_people), shifts)
+    speeds = np.where(controls, 0.4, 1.0) * random.gamma(12, 1 / 12, n_people)
+    subjects, times = np.repeat(np.arange(n_people), 4), np.tile(np.arange(4.0), n_people)
+    scores = shifts[subjects] + speeds[subjects] * times
+    midpoints = np.array([-4.0, 2.0, 8.0, 14.0])[np.arange(48) % 4]
+    values = -2 / (1 + np.exp(-0.3 * (scores[:, None] - midpoints)))
+    values += random.normal(0, 0.2, values.shape)
+    cohort = bd.Cohort(values, subjects=subjects, times=times, controls=controls[subjects])
+    model = bd.DIVE(4, n_init=1, personal=False, random_state=0).fit(cohort)
+    assert model.marginal_.population.skews is not None
+    return model, controls
+
+
+def test_groups_with_few_controls_are_told_by_the_mean_of_skewed_shifts(found_early, monkeypatch):
+    model, controls = found_early
+    # Two in three patients, and one in six controls.
+    group = np.where(controls, np.arange(90) % 6 == 0, np.arange(90) % 3 > 0)
+    groups = by_subject(model, group)
+    scores = model.scores_[::4]  # at first visits
+    expected = scores[group].mean() - scores[~group].mean()
+    found = bd.compare_groups(model, groups).loc["baseline score"]
+    assert found["estimate"] == pytest.approx(expected, rel=0.15)
+    # Negative control: the origin of the distribution is far from its mean.
+    monkeypatch.setattr(group_effects, "skewed_mean", lambda skew: (0.0, 0.0))
+    blind = bd.compare_groups(model, groups).loc["baseline score"]
+    assert blind["estimate"] < 0.8 * expected
+
+
+def test_the_error_of_a_skewed_mean_is_that_of_its_derivatives(found_early):
+    model, controls = found_early
+    people, _ = group_effects._people(model, None)
+    column = np.where(np.arange(90) % 2, 1.0, -1.0)[:, None]
+    design = Design(column, column, np.zeros(90))
+    priors = model.internal_.priors
+    stager, covariance = fit_effects(model.marginal_, people, design, priors, "years")
+    n_parameters = len(stager.curve_uncertainty.centre)
+    np.testing.assert_allclose(
+        covariance[:-1, :-1], stager.curve_uncertainty.covariance, rtol=1e-6, atol=1e-12
+    )
+    assert 0 < covariance[-1, -1] < 0.5**2
+    known = replace(
+        stager.curve_uncertainty,
+        centre=np.zeros(n_parameters + 1),
+        spread=np.zeros(n_parameters + 1),
+    )
+    stager = replace(stager, curve_uncertainty=known)
+    at = design.at(people.timeline)
+    _, moves = group_effects._means("baseline score", stager, people, at)
+    step, first = 1e-6, stager.trajectories.to_array().size
+
+    def means(log_sd, skew):
+        population = stager.population
+        sds = population.shift_sds * np.exp([0.0, log_sd])
+        moved = replace(population, shift_sds=sds, skews=population.skews + np.array([0.0, skew]))
+        found = replace(stager, population=moved)
+        return group_effects._means("baseline score", found, people, at)[0]
+
+    for place, way in ((first + 3, (step, 0.0)), (n_parameters, (0.0, step))):
+        ends = means(*way) - means(*(-x for x in way))
+        np.testing.assert_allclose(moves[:, place], ends / (2 * step), atol=1e-6)
+        assert np.any(moves[~controls, place])

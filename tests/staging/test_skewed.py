@@ -10,7 +10,7 @@ from test_likelihood import lay
 
 from braindive.staging.likelihood import evaluate
 from braindive.staging.packing import Packing, Part
-from braindive.staging.skewed import Skewed
+from braindive.staging.skewed import Skewed, skewed_mean
 
 
 @pytest.mark.parametrize("skew", [-0.7, 0.0, 0.4])
@@ -84,3 +84,14 @@ def test_patients_who_were_found_early_are_skewed_and_others_are_not():
     assert skews is not None
     assert skews[0] == 0
     assert skews[1] > 0.1
+
+
+@pytest.mark.parametrize("skew", [-0.4, 0.0, 0.7])
+def test_the_mean_is_that_of_the_density(skew):
+    places = np.linspace(-40, 40, 400_001)
+    density = np.exp(Skewed.at(places, np.array(skew)).log_density) / np.sqrt(2 * np.pi)
+    mean, by_skew = skewed_mean(skew)
+    assert mean == pytest.approx(np.sum(places * density) * (places[1] - places[0]), abs=1e-6)
+    step = 1e-5
+    ends = skewed_mean(skew + step)[0] - skewed_mean(skew - step)[0]
+    assert by_skew == pytest.approx(ends / (2 * step))

@@ -22,6 +22,7 @@ from braindive.fitted import timeline_of
 from braindive.staging.effects_fit import fit_effects
 from braindive.staging.marginal_stager import MarginalStager, Training
 from braindive.staging.population import Design, groups_of
+from braindive.staging.skewed import skewed_mean
 
 # Shares of a column that follow from the others below which it tells nothing of its own.
 _NOTHING = 1e-8
@@ -60,9 +61,14 @@ def group_differences(
     free = _independent(columns, people.groups)
     nothing = np.zeros((len(values), 0))
     design = Design(free, free if speeds_vary else nothing, np.zeros(len(values)))
-    found = fit_effects(
+    found, covariance = fit_effects(
         model.marginal_, people, design, model.internal_.priors, model.scale, cohort is None
     )
+    # One parameter more: the skew of the patients' shifts.
+    known = found.curve_uncertainty
+    centre, spread = np.append(known.centre, 0.0), np.append(known.spread, 0.0)
+    known = replace(known, covariance=covariance, centre=centre, spread=spread)
+    found = replace(found, curve_uncertainty=known)
     sample = SmallSample(len(values), found.population.n_groups, columns.shape[1])
     rows = []
     for parameter in ("shift", "speed", "baseline score"):
@@ -126,28 +132,38 @@ def _means(
 ) -> tuple[Array, Array]:
     """Expected value of each subject in the population, and its derivatives by the parameters.
 
-    Internal scores at time 0 or at the first visit, or log speeds.
+    Internal scores at time 0 or at the first visit, or log speeds. The last parameter is the skew
+    of the last group's shifts.
     """
     population, timeline, groups = found.population, people.timeline, people.groups
     assert groups is not None
     assert population.effects is not None
     n_groups, n_subjects = population.n_groups, timeline.n_subjects
     n_shift, n_speed = len(population.effects.shift), len(population.effects.log_speed)
-    size = len(found.curve_uncertainty.centre)
+    size = len(found.curve_uncertainty.centre) - 1
     first = found.trajectories.to_array().size
     every = np.arange(n_subjects)
-    of_speed = np.zeros((n_subjects, size))
+    of_speed = np.zeros((n_subjects, size + 1))
     of_speed[every, first + 2 * n_groups + groups] = 1.0
-    of_speed[:, size - n_speed :] = design.log_speed
+    of_speed[:, size - n_speed : size] = design.log_speed
     log_speeds = (
         population.log_speed_means[groups] + design.log_speed @ population.effects.log_speed
     )
     if parameter == "speed":
         return log_speeds, of_speed
-    of_shift = np.zeros((n_subjects, size))
+    of_shift = np.zeros((n_subjects, size + 1))
     of_shift[every, first + groups] = 1.0
     of_shift[:, size - n_speed - n_shift : size - n_speed] = design.shift
     shifts = population.shift_means[groups] + design.shift @ population.effects.shift
+    if population.skews is not None:
+        # A skewed distribution's mean is not its origin, which groups with few controls are
+        # further from than others.
+        last = groups == n_groups - 1
+        mean, by_skew = skewed_mean(float(population.skews[-1]))
+        sd = float(population.shift_sds[-1])
+        shifts = shifts + last * sd * mean
+        of_shift[last, first + 2 * n_groups - 1] = sd * mean
+        of_shift[last, size] = sd * by_skew
     if parameter == "baseline score":
         return shifts, of_shift
     variances = population.log_speed_sds[groups] ** 2

@@ -11,10 +11,11 @@ from braindive.dive.pooled import PooledMeans
 from braindive.dive.priors import Priors
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
 from braindive.staging.curve_uncertainty import ScoreUnit, unit_of_controls, unit_of_years
+from braindive.staging.expected_information import known_information
 from braindive.staging.marginal_fit import MarginalFit, searched_points
 from braindive.staging.marginal_stager import MarginalStager, Training
 from braindive.staging.optimum import look
-from braindive.staging.packing import Packing
+from braindive.staging.packing import Packing, Part
 from braindive.staging.population import Design, Population, StagePrior
 from braindive.staging.posterior import COARSE
 from braindive.staging.site_means import SiteMeans
@@ -28,7 +29,7 @@ def fit_effects(
     priors: Priors,
     scale: str,
     curves_vary: bool = True,
-) -> MarginalStager:
+) -> tuple[MarginalStager, Array]:
     """Fit the marginal model again, with covariates, from where it is without.
 
     Parameters
@@ -46,6 +47,14 @@ def fit_effects(
     curves_vary : bool
         Whether curves, E and B are fitted again; with other people than those of the fit they stay
         as they are, and so does the unit of the score.
+
+    Returns
+    -------
+    found : MarginalStager
+        With effects.
+    covariance : (n_parameters + 1, n_parameters + 1)
+        Of the parameters of its `curve_uncertainty`, and of the skew of the last group's shifts,
+        which is 0 where they are normal.
     """
     assert people.groups is not None
     problem, centre = _problem(stager, people, design.at(people.timeline))
@@ -74,7 +83,22 @@ def fit_effects(
     noise = stager.visit_noise
     if noise is not None:
         noise = replace(noise, origin=noise.origin - centre)
-    return MarginalStager.of(fit, unit, noise, stager.sites if curves_vary else None)
+    stager = MarginalStager.of(fit, unit, noise, stager.sites if curves_vary else None)
+    return stager, _with_skew(fit, stager.curve_uncertainty.covariance)
+
+
+def _with_skew(fit: MarginalFit, covariance: Array) -> Array:
+    """Covariance of the parameters and of the skew."""
+    wider = np.pad(covariance, (0, 1))
+    packing = fit.packing
+    if packing.is_skewed:
+        jacobian = packing.parameter_jacobian(fit.climb.problem)
+        skew = np.zeros((1, jacobian.shape[1]))
+        packing.parts(skew)[Part.SKEW][:] = 1.0
+        jacobian = np.concatenate([jacobian, skew])
+        information = known_information(fit.climb, packing)
+        wider = jacobian @ np.linalg.solve(information, jacobian.T)
+    return wider
 
 
 def _problem(

@@ -9,8 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import kv
 
 from braindive.arrays import Array
+
+# Expected root of 1 + x^2 of a standard normal x (Jones and Pewsey, section 2.3).
+_MEAN_ROOT = float(np.exp(0.25) * (kv(1, 0.25) + kv(0, 0.25)) / np.sqrt(8 * np.pi))
 
 
 @dataclass(frozen=True)
@@ -64,3 +68,19 @@ class Skewed:
             (stretched / root) ** 2,
             by_skew,
         )
+
+
+def skewed_mean(skew: float) -> tuple[float, float]:
+    """Mean of the distribution in units of its spread from its origin, and its derivative.
+
+    z = x cosh(skew) + (1 + x^2)^(1/2) sinh(skew) with a standard normal x.
+
+    Examples
+    --------
+    >>> from braindive.staging.skewed import skewed_mean
+    >>> skewed_mean(0.0)[0]
+    0.0
+    >>> round(skewed_mean(0.5)[0], 3)
+    0.706
+    """
+    return _MEAN_ROOT * float(np.sinh(skew)), _MEAN_ROOT * float(np.cosh(skew))
