@@ -131,7 +131,7 @@ def draw(
     )
 
 
-def fit(drawn, *, controls="given", shifts=None, priors=None, speeds=None):
+def fit(drawn, *, controls="given", shifts=None, priors=None, speeds=None, sites=None):
     """Fit the marginal model to drawn means; the EM's start is useless unless shifts are given."""
     timeline = drawn.timeline
     shifts = np.zeros(timeline.n_subjects) if shifts is None else shifts
@@ -143,5 +143,5 @@ def fit(drawn, *, controls="given", shifts=None, priors=None, speeds=None):
     start = search_trajectories(Trajectories, drawn.pooled, scores, bounds)
     parameters = Parameters(start, np.ones(drawn.pooled.means.shape[1]), speeds, shifts)
     given = drawn.controls if isinstance(controls, str) else controls
-    found = fit_marginal(drawn.pooled, timeline, parameters, priors or Priors(), given)
+    found = fit_marginal(drawn.pooled, timeline, parameters, priors or Priors(), given, sites=sites)
     return found.refined(drawn.pooled, parameters.noise)

@@ -8,11 +8,13 @@ from people_who_differ import draw, fit
 
 import braindive as bd
 from braindive.dive.priors import Gamma, Normal, Priors
+from braindive.dive.timeline import evenly
 from braindive.staging import marginal_fit
 from braindive.staging.marginal_stager import place_subjects
 from braindive.staging.optimum import look
 from braindive.staging.population import groups_of
 from braindive.staging.posterior import FINE
+from braindive.staging.site_means import SiteMeans
 
 
 def stages_of(drawn, found):
@@ -187,3 +189,35 @@ def test_covariances_that_are_not_climbed_are_nearly_as_good(monkeypatch, fitted
     np.testing.assert_allclose(problem.covariance.within, other.covariance.within, atol=1e-3)
     placed = stages_of(drawn, found)[1]
     assert np.corrcoef(placed, stages_of(drawn, climbed)[1])[0, 1] > 0.998
+
+
+def test_what_some_people_tell_of_sites_is_known_when_all_are_placed(monkeypatch):
+    """A fit begins with some of the people, and then looks for the modes of everybody."""
+    drawn = draw(5, n_controls=20, n_patients=40, level=0.1, midpoints=(-6.0, 6.0))
+    of_visit = drawn.timeline.subject_of_visit
+    sites = of_visit % 2
+    planted = np.array([[0.5, 0.4], [-0.5, -0.4]])
+    pooled = replace(drawn.pooled, means=drawn.pooled.means + planted[sites])
+    looked_for = []
+
+    def remember(problem, *given):
+        looked_for.append(problem)
+        return searched_points(problem, *given)
+
+    searched_points = marginal_fit.searched_points
+    monkeypatch.setattr(marginal_fit, "searched_points", remember)
+    monkeypatch.setattr(marginal_fit, "_FEW_SUBJECTS", 30)
+    begun = SiteMeans(sites, np.zeros((2, 2)), np.zeros((2, 2)), 1.0)
+    shown = fit(replace(drawn, pooled=pooled), sites=begun)
+    problem, everyone = shown.climb.problem, looked_for[-1]
+    assert everyone.timeline.n_subjects == problem.timeline.n_subjects == 60
+    assert any(some.timeline.n_subjects == 30 for some in looked_for)
+    assert len(problem.sites.sites) == len(of_visit)
+    np.testing.assert_allclose(problem.sites.offsets, planted, atol=0.1)
+    # Modes are looked for where the offsets of these sites have been taken off.
+    np.testing.assert_allclose(everyone.sites.offsets, planted, atol=0.15)
+    np.testing.assert_allclose(everyone.means, pooled.means - planted[sites], atol=0.15)
+    first = stages_of(drawn, shown)[1]
+    left_out = np.setdiff1d(np.arange(60), evenly(np.arange(60), 30))
+    patients = left_out[drawn.patients[left_out]]
+    assert np.corrcoef(first[patients], drawn.first[patients])[0, 1] > 0.97
