@@ -253,6 +253,15 @@ def test_a_new_site_is_learnt_from_ten_controls(without_first, simulation):
     pd.testing.assert_frame_equal(wider.stage(known), model.stage(known))
 
 
+def test_a_new_site_that_could_not_be_told_is_warned_of(without_first, monkeypatch):
+    model, there, _ = without_first
+    monkeypatch.setattr("braindive.staging.new_site._MOST_STEPS", 1)
+    with pytest.warns(DataWarning, match="site 'site 1' adds could not be told for sure"):
+        wider = model.add_site(there)
+    assert "more controls" in wider.warnings_[-1]
+    assert not any("for sure" in told for told in model.warnings_)
+
+
 def test_a_wider_model_can_be_saved(without_first, tmp_path):
     model, there, _ = without_first
     wider = model.add_site(there)

@@ -57,7 +57,13 @@ def learn_new_sites(
     for name in unknown:
         own = cohort.select(visits=names == name)
         told += _check_people(own, name, stager)
-        known, stager = _learn(model, own, name, known, stager, client)
+        known, stager, converged = _learn(model, own, name, known, stager, client)
+        if not converged:
+            told.append(
+                f"what site {name!r} adds could not be told for sure: its people are likely with "
+                "more than one offset, or far from all others. Look at their scans (braindive "
+                "check), and add the site again with more controls."
+            )
     return known, stager, told
 
 
@@ -92,8 +98,8 @@ def _learn(
     known: Sites,
     stager: MarginalStager,
     client: Any,
-) -> tuple[Sites, MarginalStager]:
-    """Learn one site from people who were all seen there."""
+) -> tuple[Sites, MarginalStager, bool]:
+    """Learn one site from people who were all seen there, and say whether that came to an end."""
     products = model.products(cohort, client, adjusted=False)
     timeline = timeline_of(cohort, model.internal_.time_unit)
     sums, weights = model.pool(products)
@@ -103,9 +109,11 @@ def _learn(
     design = model.design(cohort, timeline)
     z = model.responsibilities_ * model.internal_.known[:, None]
     with one_thread_per_product():
-        offsets, covariance = fit_new_site(stager, timeline, sums, weights, groups, design)
+        offsets, covariance, converged = fit_new_site(
+            stager, timeline, sums, weights, groups, design
+        )
         placed = stager.place(timeline, sums - weights * offsets, weights, groups, design)
         curves = stager.trajectories.evaluate(timeline.scores(placed.speeds, placed.shifts))
         sites = learn_one_site(products, timeline, known, name, curves, z, offsets)
     scales = sites.cluster_scales(z)[-1]
-    return sites, with_site(stager, offsets, scales, covariance)
+    return sites, with_site(stager, offsets, scales, covariance), converged

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,8 +19,11 @@ from braindive.staging.population import Design, StagePrior
 from braindive.staging.posterior import FINE, Points
 from braindive.staging.site_means import ClusterSites, SiteMeans
 
-# Most steps, and the length of the last one in standard errors. Choices.
-_MOST_STEPS, _SHORT = 50, 1e-4
+# Most steps, the length of the last one in standard errors, and how often a step is tried that
+# does not lead uphill, half as long each time. Choices.
+_MOST_STEPS, _SHORT, _MOST_HALVES = 50, 1e-4, 30
+# So much lower a log-likelihood may seem because the points of its integral are others. A choice.
+_ROUGH = 1e-3
 # Length of the steps by which the curvature is told, in spreads of the prior. A choice.
 _STEP = 1e-3
 
@@ -30,7 +35,7 @@ def fit_new_site(
     weights: Array,
     groups: IntArray,
     design: Design | None = None,
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array, bool]:
     """Offsets at which people of a new site are most likely, everything else being known.
 
     Their stages are integrated out, and offsets have the spread of those of the known sites.
@@ -52,6 +57,8 @@ def fit_new_site(
     -------
     offsets : (n_clusters,)
     covariance : (n_clusters, n_clusters)
+    converged : bool
+        Whether the steps came to an end.
     """
     assert stager.sites is not None
     spread, n_clusters = stager.sites.spread, len(stager.noise)
@@ -77,17 +84,58 @@ def fit_new_site(
         # Where a posterior has two modes the likelihood may bend upwards; the prior does not.
         return np.asarray((vectors * np.maximum(values, spread**-2.0)) @ vectors.T)
 
-    offsets = np.zeros(n_clusters)
+    def look(at: Array) -> tuple[float, Points]:
+        there = _at(problem, at)
+        points = searched_points(there, stager.known_shifts, FINE)
+        points = evaluate(there, points).posterior.lay_points(problem.prior, FINE)
+        found = float(evaluate(there, points).log_likelihoods.sum())
+        return found - 0.5 * float(at @ at) / spread**2, points
+
+    return newton(look, gradient, curvature, np.zeros(n_clusters))
+
+
+Place = TypeVar("Place")
+
+
+def newton(
+    look: Callable[[Array], tuple[float, Place]],
+    gradient: Callable[[Array, Place], Array],
+    curvature: Callable[[Array, Place], Array],
+    start: Array,
+) -> tuple[Array, Array, bool]:
+    """Climb by Newton's steps, which are halved until they lead uphill.
+
+    Parameters
+    ----------
+    look : callable
+        The objective somewhere, and whatever gradient and curvature need to know of that place.
+    gradient, curvature : callable
+        Of the objective there; the curvature is minus the second derivatives, positive definite.
+    start : (n,)
+        Where to begin.
+
+    Returns
+    -------
+    optimum, covariance, converged
+        The place, the inverse of the curvature there, and whether the last step was short.
+    """
+    at, (here, place), converged = start, look(start), False
+    bent = curvature(at, place)
     for _ in range(_MOST_STEPS):
-        points = searched_points(_at(problem, offsets), stager.known_shifts, FINE)
-        posterior = evaluate(_at(problem, offsets), points).posterior
-        points = posterior.lay_points(problem.prior, FINE)
-        step = np.linalg.solve(curvature(offsets, points), gradient(offsets, points))
-        offsets = offsets + step
-        bent = curvature(offsets, points)
-        if float(step @ bent @ step) < _SHORT**2:
+        step = np.linalg.solve(bent, gradient(at, place))
+        converged = float(step @ bent @ step) < _SHORT**2
+        if converged:
             break
-    return offsets, np.linalg.inv(bent)
+        for _ in range(_MOST_HALVES):
+            there, there_place = look(at + step)
+            if there >= here - _ROUGH:
+                break
+            step = step / 2
+        else:
+            break
+        at, here, place = at + step, there, there_place
+        bent = curvature(at, place)
+    return at, np.linalg.inv(bent), converged
 
 
 def _at(problem: CorrelatedStageProblem, offsets: Array) -> CorrelatedStageProblem:
