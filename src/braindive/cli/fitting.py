@@ -153,7 +153,8 @@ def fit(
     sites: Annotated[
         str,
         typer.Option(
-            help="Column with the site or scanner of each visit, to take off what it adds.",
+            help="Column with the site or scanner of each visit, to take off what it adds; one "
+            "that is seen later is learnt by add-site.",
             metavar="COLUMN",
             rich_help_panel=_MODEL,
         ),
