@@ -34,13 +34,17 @@ _LOOK_AGAIN = 10
 # Few labels change when less than this share of the responsibilities does. A choice.
 _FEW = 0.01
 
+Leap = Callable[[Problem, Parameters, State, Monitor], Parameters | None]
+"""Given the problem, the parameters from the M-step, the state before it and the monitor, returns
+better parameters or None."""
+
 
 def run_em(
     problem: Problem,
     state: State,
     monitor: Monitor,
     callback: Callable[[State, Monitor], None] | None = None,
-    leap: Callable[[Problem, Parameters, State, Monitor], Parameters | None] | None = None,
+    leap: Leap | None = None,
 ) -> State:
     """Iterate M-step and E-step until the monitor says stop.
 
@@ -55,8 +59,8 @@ def run_em(
     callback : callable, optional
         Called with the state and the monitor after each iteration.
     leap : callable, optional
-        Given the problem, the parameters from the M-step, the state before it and the monitor,
-        returns better parameters or None. An iteration in which they turn out worse is taken back.
+        Better parameters than those of the M-step. An iteration in which they turn out worse is
+        taken back.
 
     Returns
     -------
@@ -68,12 +72,11 @@ def run_em(
     z = state.responsibilities
     sums = gather(problem, z, *state.pooled) if state.pooled else pool(problem, z)
     while not monitor.reason:
-        before = state.responsibilities
         parameters = m_step(sums, problem, state.parameters, monitor.n_iter)
         ahead = leap(problem, parameters, state, monitor) if leap is not None else None
         few_change = bool(monitor.changes) and monitor.changes[-1] < _FEW
         there, sums_there, objective = e_step(problem, ahead or parameters, state, few_change)
-        change = float(np.abs(there.responsibilities - before).sum(axis=1).mean() / 2)
+        change = change_between(state, there)
         if ahead is not None and monitor.objectives and objective < monitor.objectives[-1]:
             monitor.take_back(change)
         else:
@@ -82,6 +85,12 @@ def run_em(
         if callback is not None:
             callback(state, monitor)
     return state
+
+
+def change_between(before: State, after: State) -> float:
+    """Mean change of the responsibilities: 1 where every vertex has another cluster."""
+    z, other = after.responsibilities, before.responsibilities
+    return float(np.abs(z - other).sum(axis=1).mean() / 2)
 
 
 def m_step(
