@@ -33,16 +33,10 @@ _SLOW = 8
 # Passes with leaps, of which 20 clusters need three: what is left then is rounding. A choice.
 _LEAPS = 12
 # Change of the responsibilities, in tolerances, below which a few plain passes end. A choice.
-_LITTLE = 10
-# How much less than in a pass responsibilities may change in the last step of an EM on compressed
-# measurements, so that what is left to creep is seen in no pass, and how little is never asked for.
-# Choices.
-_FINER = 0.1
-_FINEST = 1e-7
+_LITTLE = 30
 # Most steps of an EM on compressed measurements, each at a small part of the cost of a pass.
 _STEPS = 100
-# Vertices from which the information is taken, and of which the first leap makes most of its way;
-# those on which other splits are tried, the change of responsibilities at which an EM on them ends,
+# Vertices of which the first leap makes most of its way; those on which other splits are tried, the change of responsibilities at which an EM on them ends,
 # most steps of a trial, by how many standard errors and at least by how much it must be better
 # (less may be the same optimum once more), and trials without success after which there are no
 # more. Choices.
@@ -55,6 +49,10 @@ _LEAST_GAIN = 5.0
 _FAILURES = 3
 # A number of a pass in which no other valleys are searched for, see `em.m_step`.
 _NO_SEARCH = 1001
+# Steps by which curves that are near their optimum come to it; measured: more change nothing.
+_NEAR = 3
+# Relative gain of a step that is nothing: less than one of a log-likelihood of 1e8. A choice.
+_NOTHING = 1e-9
 # How much further than planned the curves of a leap may go; beyond, it is shortened. A choice.
 _BENT = 3.0
 
@@ -99,7 +97,7 @@ def leap_ahead(
         return None
     scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
     data = Compressed.of(problem.measurements, parameters.trajectories, scores)
-    small, tol = at_these_scores(problem, data), max(_FINER * monitor.tol, _FINEST)
+    small, tol = at_these_scores(problem, data), monitor.tol
     if len(data.counts) > 2 * _MANY and monitor.n_iter == begin:
         # Some of the vertices go most of the way.
         part = at_these_scores(replace(problem, each=data.every(_MANY)), data.some_vertices(_MANY))
@@ -209,7 +207,7 @@ def climb(
     """
     scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
     state, sums, value = e_step(problem, parameters, state)
-    leaps, image, known = Leaps(), m_step(sums, problem, parameters, _NO_SEARCH), None
+    leaps, image, known = Leaps(), m_step(sums, problem, parameters, _NO_SEARCH, steps=_NEAR), None
     for _ in range(max_iter):
         here = state.parameters
         if known is None:
@@ -228,27 +226,25 @@ def climb(
             leaps.take_back()
             continue
         leaps.keep()
-        change = change_between(state, there)
+        nothing = value_there - value <= _NOTHING * abs(value)
+        settled = nothing or change_between(state, there) < tol
         state, sums, value, known = there, sums_there, value_there, None
-        if change < tol:
+        if settled:
             break
-        image = m_step(sums, problem, state.parameters, _NO_SEARCH)
+        image = m_step(sums, problem, state.parameters, _NO_SEARCH, steps=_NEAR)
     return state, value
 
 
 def _information(problem: Problem, state: State, scores: Array) -> tuple[Array, Array]:
-    """As of `information`, from enough vertices, about curves and noise of all."""
+    """As of `information`, with what the prior knows of the curves."""
     data, here = cast(Compressed, problem.measurements), state.parameters
-    some = data.some_vertices(_MANY)
-    z = state.responsibilities[:: data.every(_MANY)]
-    each = problem.each * len(data.counts) / len(some.counts)
-    complete, missing = information(some, here.trajectories, here.noise, scores, z)
-    complete *= each
+    found = information(data, here.trajectories, here.noise, scores, state.responsibilities)
+    complete, missing = (problem.each * each for each in found)
     if problem.priors.trajectory is not None:
         precision = np.zeros((len(here.noise), len(complete) // len(here.noise)))
         precision[:, :-1] = problem.priors.trajectory.precision
         complete[np.diag_indices_from(complete)] += precision.ravel()
-    return complete, each * missing
+    return complete, missing
 
 
 def distance_between(one: Parameters, other: Parameters, sums: Sums, scores: Array) -> float:

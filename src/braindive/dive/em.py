@@ -100,16 +100,20 @@ def m_step(
     n_iter: int,
     tol: float = 1e-9,
     share: float = 0.001,
+    steps: int = 10,
 ) -> Parameters:
     """Best theta, sigma, alpha and beta for the given pooled measurements.
 
     One round of updates in turn, now and then with a search for other valleys. Then theta, alpha
     and beta together with sigma in between, until a round gains less than `tol` of the objective or
-    less than the given share of what all have gained: the next pass goes on from there.
+    less than the given share of what all have gained: the next pass goes on from there. Curves
+    take so many steps at most in their own turn.
     """
     occupied = sums.weights.sum(axis=0) > _EMPTY * len(problem.timeline.times)
     own = own_variance(sums, problem.timeline, parameters)
-    here = update_trajectories(sums, problem, parameters, occupied, n_iter < _SEARCHING[0])
+    here = update_trajectories(
+        sums, problem, parameters, occupied, n_iter < _SEARCHING[0], steps
+    )
     here = update_noise(sums, problem, here, occupied, own)
     if not problem.staging:
         return carried(parameters, here, problem.timeline)
@@ -155,7 +159,12 @@ def m_step_objective(sums: Sums, problem: Problem, parameters: Parameters) -> fl
 
 
 def update_trajectories(
-    sums: Sums, problem: Problem, parameters: Parameters, occupied: BoolArray, search: bool
+    sums: Sums,
+    problem: Problem,
+    parameters: Parameters,
+    occupied: BoolArray,
+    search: bool,
+    steps: int = 10,
 ) -> Parameters:
     """theta_k = argmin sum_ln z_lk (V_ln - f(s_n; theta_k))^2 / 2 sigma_k^2 - log p(theta_k)."""
     scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
@@ -165,7 +174,7 @@ def update_trajectories(
         starts.append(search_trajectories(curve, sums, scores, problem.bounds))
     prior = problem.priors.trajectory
     found = fit_trajectories(
-        sums, scores, parameters.noise, starts, problem.bounds, prior, max_iter=10
+        sums, scores, parameters.noise, starts, problem.bounds, prior, max_iter=steps
     )
     return replace(parameters, trajectories=choose(occupied, found, parameters.trajectories))
 
