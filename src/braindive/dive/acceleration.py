@@ -36,10 +36,10 @@ _LEAPS = 12
 _LITTLE = 30
 # Most steps of an EM on compressed measurements, each at a small part of the cost of a pass.
 _STEPS = 100
-# Vertices of which the first leap makes most of its way; those on which other splits are tried, the change of responsibilities at which an EM on them ends,
-# most steps of a trial, by how many standard errors and at least by how much it must be better
-# (less may be the same optimum once more), and trials without success after which there are no
-# more. Choices.
+# Vertices of which the first leap makes most of its way; those on which other splits are tried,
+# the change of responsibilities at which an EM on them ends, most steps of a trial, by how many
+# standard errors and at least by how much it must be better (less may be the same optimum once
+# more), and trials without success after which there are no more. Choices.
 _MANY = 40_000
 _ENOUGH = 10_000
 _ROUGH = 3e-4

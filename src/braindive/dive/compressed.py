@@ -17,7 +17,7 @@ from braindive.arrays import Array
 from braindive.dive.curves import Curves
 from braindive.values.blocks import Block, Found, Step
 from braindive.values.protocol import AssignVertices, Products, Swept
-from braindive.values.walking import in_threads
+from braindive.values.threads import in_threads
 
 # Pieces of the cubic splines, between quantiles of the scores, and most of them for each visit.
 # Measured on 10 and 20 clusters: with half as many pieces the optimum is the same to a hundredth of

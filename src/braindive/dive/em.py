@@ -111,9 +111,7 @@ def m_step(
     """
     occupied = sums.weights.sum(axis=0) > _EMPTY * len(problem.timeline.times)
     own = own_variance(sums, problem.timeline, parameters)
-    here = update_trajectories(
-        sums, problem, parameters, occupied, n_iter < _SEARCHING[0], steps
-    )
+    here = update_trajectories(sums, problem, parameters, occupied, n_iter < _SEARCHING[0], steps)
     here = update_noise(sums, problem, here, occupied, own)
     if not problem.staging:
         return carried(parameters, here, problem.timeline)

@@ -11,7 +11,7 @@ import numpy as np
 from braindive.arrays import Array
 from braindive.dive.compressed import AT_ONCE, Compressed
 from braindive.dive.curves import Curves
-from braindive.values.walking import in_threads
+from braindive.values.threads import in_threads
 
 
 def information(

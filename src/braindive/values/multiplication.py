@@ -53,7 +53,9 @@ def over_visits(rows: Array, values: Array) -> Array:
     found = np.empty((n_rows, n_vertices), dtype=np.result_type(rows, values))
     for part in _parts(n_vertices, min(_WIDTHS[0], _SMALL // (len(rows) * height))):
         columns = values[:, part]
-        sums = np.matmul(tiles, columns[:whole].reshape(n_tiles, height, columns.shape[1])).sum(axis=0)
+        sums = np.matmul(tiles, columns[:whole].reshape(n_tiles, height, columns.shape[1])).sum(
+            axis=0
+        )
         if whole < n_visits:
             sums += rows[:, whole:] @ columns[whole:]
         found[:, part] = sums[:n_rows]

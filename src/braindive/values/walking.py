@@ -68,37 +68,6 @@ def map_columns(
         yield from pool.map(call, range(len(blocks)))
 
 
-def in_threads(function: Callable[[slice], T], length: int, width: int) -> list[T]:
-    """Call with one part of so many vertices after the other, in as many threads as joblib knows.
-
-    Parameters
-    ----------
-    function : callable
-        Takes which vertices.
-    length, width : int
-        All vertices, and those of a part: fixed, so that threads cannot change a result.
-
-    Examples
-    --------
-    >>> from braindive.values.walking import in_threads
-    >>> in_threads(lambda part: part.stop - part.start, 7, 3)
-    [3, 3, 1]
-    """
-    parts = _cut(length, width)
-    n_threads = min(effective_n_jobs(None), len(parts))
-    if n_threads <= 1:
-        return [function(part) for part in parts]
-    # What to do about overflow is known to the thread that calls, and not to others.
-    about_errors = np.geterr()
-
-    def call(part: slice) -> T:
-        with np.errstate(**about_errors):
-            return function(part)
-
-    with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(call, parts))
-
-
 def vertex_blocks(values: Stored, rows: IntArray | None = None) -> Iterator[tuple[slice, Array]]:
     """All visits of some vertices at a time, one after the other.
 
