@@ -173,11 +173,13 @@ def fit_best(
         best, clear, state, led = follow_best(starts, settings)
         problem = replace(starts[best].problem, measurements=measurements, each=1.0)
         runs = _Runs(settings, report, len(starts), resume)
-        if runs.traces[best] is None:
-            before = State(state.parameters, partitions[starts[best].partition])
-            runs.begin(best, problem, before)
-        leaps = partial(leap_ahead, first=_NEVER if first_leap(led) is None else 1)
-        state, monitor = runs.follow(best, problem, settings.max_iter, leap=leaps)
+        start = State(state.parameters, partitions[starts[best].partition])
+        slow = first_leap(led) is not None
+        # A quick EM gains more by an M-step with all vertices than by what the sample has found.
+        if runs.traces[best] is None and (slow or problem.vertices_differ(state.parameters)):
+            runs.begin(best, problem, start)
+        leaps = partial(leap_ahead, first=1 if slow else _NEVER)
+        state, monitor = runs.follow(best, problem, settings.max_iter, start, leaps)
     direction = starts[best].direction
     if clear is None:
         clear = not direction.is_doubtful or not timeline.has_follow_up
