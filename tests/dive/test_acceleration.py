@@ -14,9 +14,11 @@ from braindive.dive.em import run_em
 from braindive.dive.initial import one_hot
 from braindive.dive.moves import most_similar, split_and_merge
 from braindive.dive.problem import Parameters, Problem, State
+from braindive.dive.starts import Settings, fit_best
 from braindive.dive.timeline import Timeline
 from braindive.values import sampling
 from braindive.values.backends import open_products
+from braindive.values.products import BlockProducts
 
 
 def start_from(simulation, labels, n_clusters):
@@ -190,24 +192,79 @@ def test_a_gain_on_some_vertices_must_be_beyond_chance(rng):
 
 
 @pytest.mark.parametrize("vertices", ["alike", "differ"])
-def test_some_of_the_vertices_first_comes_to_the_same(vertices, monkeypatch):
-    simulation = bd.simulate_cohort(n_subjects=30, n_vertices=900, noise=0.5, random_state=1)
-    labels = np.argsort(np.argsort(simulation.cohort.values.mean(axis=0))) * 3 // 900
-    problem, state = start_from(simulation, labels, 3)
-    problem = replace(problem, vertices=vertices)
-    alone, led = Monitor(1e-5, 300), Monitor(1e-5, 300)
-    expected = run_em(problem, state, alone, leap=leap_ahead)
-    samples = []
-    sample = type(problem.measurements).sample
-    monkeypatch.setattr(
-        type(problem.measurements),
-        "sample",
-        lambda self, chosen: samples.append(chosen.sum()) or sample(self, chosen),
+@pytest.mark.parametrize("missing", [0.0, 0.1], ids=["dense", "gaps"])
+def test_some_of_the_vertices_first_comes_to_the_same(vertices, missing, monkeypatch):
+    simulation = bd.simulate_cohort(
+        n_subjects=30, n_vertices=900, noise=0.5, missing=missing, random_state=1
     )
+
+    def fit():
+        passes = []
+        model = bd.DIVE(
+            3, vertices=vertices, people="alike", personal=False, tol=1e-5, random_state=0
+        )
+        return model.fit(simulation.cohort, callback=passes.append), passes
+
+    alone, passes = fit()
+    samples = []
+    sample = BlockProducts.sample
+
+    def noted(self, chosen):
+        samples.append(sample(self, chosen))
+        return samples[-1]
+
+    monkeypatch.setattr(BlockProducts, "sample", noted)
     monkeypatch.setattr(sampling, "ENOUGH", 300)
-    found = run_em(problem, state, led, leap=leap_ahead)
-    assert samples == [300]
-    assert (alone.reason, led.reason) == ("converged", "converged")
-    assert led.n_iter <= alone.n_iter + (vertices == "alike")
-    np.testing.assert_allclose(led.objectives[-1], alone.objectives[-1], rtol=1e-5)
-    np.testing.assert_allclose(found.responsibilities, expected.responsibilities, atol=0.02)
+    led, passes_when_led = fit()
+    # The components that k-means starts from and the EM share one copy.
+    assert samples[0].n_vertices == 300
+    assert all(each is samples[0] for each in samples)
+    assert led.converged_
+    assert len(passes_when_led) <= len(passes) + 2
+    np.testing.assert_allclose(led.objective_[-1], alone.objective_[-1], rtol=1e-5)
+    np.testing.assert_allclose(led.responsibilities_, alone.responsibilities_, atol=0.02)
+    # Where the others go on from there, it is to the same as well.
+    middle = passes_when_led[0].checkpoint
+    model = bd.DIVE(3, vertices=vertices, people="alike", personal=False, tol=1e-5, random_state=0)
+    again = model.fit(simulation.cohort, resume=middle)
+    np.testing.assert_array_equal(again.responsibilities_, led.responsibilities_)
+
+
+def test_slow_clusters_of_many_vertices_need_few_passes(monkeypatch):
+    """Six clusters that overlap: a third of the vertices leads, and leaps do the rest."""
+    problem, _ = overlapping()
+    settings = Settings(
+        n_clusters=6,
+        curve=Trajectories,
+        graph=None,
+        strength=None,
+        labels=None,
+        start=None,
+        staging=True,
+        exact=False,
+        vertices="alike",
+        n_init=2,
+        max_iter=200,
+        tol=1e-4,
+        priors=bd.Priors(),
+    )
+
+    def fit():
+        told = []
+        random = np.random.default_rng(0)
+        found = fit_best(
+            problem.measurements,
+            problem.timeline,
+            settings,
+            None,
+            random,
+            lambda state, monitor, start, checkpoint: told.append(monitor.n_iter),
+        )
+        return found, told
+
+    alone, passes = fit()
+    monkeypatch.setattr(sampling, "ENOUGH", 200)
+    led, passes_when_led = fit()
+    assert led.monitor.reason == "converged"
+    assert len(passes_when_led) < 0.75 * len(passes)
+    assert led.monitor.objectives[-1] > alone.monitor.objectives[-1] - 5

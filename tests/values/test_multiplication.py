@@ -7,7 +7,7 @@ from braindive.values.multiplication import over_vertices, over_visits
 
 
 @pytest.mark.parametrize("number", [1, 3, 4, 7, 12, 17, 30, 33])
-@pytest.mark.parametrize(("n_visits", "n_vertices"), [(5, 7), (131, 2501), (640, 1030)])
+@pytest.mark.parametrize(("n_visits", "n_vertices"), [(5, 7), (60, 5000), (131, 2501), (640, 1030)])
 def test_tiles_add_up_to_the_product(number, n_visits, n_vertices):
     random = np.random.default_rng(number)
     # A block is part of wider values, so that its rows do not lie together.

@@ -9,43 +9,36 @@ read of the values (`compressed`), and is itself an EM that leaps (`leaps`).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 from braindive.arrays import Array
 from braindive.dive.compressed import Compressed
 from braindive.dive.convergence import Monitor
-from braindive.dive.curves import Curves
 from braindive.dive.e_step import e_step, pool
-from braindive.dive.em import m_step, run_em
+from braindive.dive.em import change_between, m_step
 from braindive.dive.field import log_evidence
+from braindive.dive.information import information
 from braindive.dive.leaps import Leaps
 from braindive.dive.moves import most_similar, split_and_merge, widest
 from braindive.dive.problem import Parameters, Problem, State
 from braindive.dive.trajectories import Sums
 from braindive.values.protocol import Products
-from braindive.values.sampling import evenly_spread
 
 # Passes without acceleration, and how many more the EM must seem to need before it is accelerated,
 # since the first leap takes the time of about ten passes. Choices.
 _PLAIN = 4
 _SLOW = 8
-# Passes in which few clusters whose vertices are alike settle; where they have not, or where
-# vertices differ, the EM goes on with some of the vertices first. Measured: 2 with 3 clusters.
-_QUICK = 2
 # Passes with leaps, of which 20 clusters need three: what is left then is rounding. A choice.
 _LEAPS = 12
-# How much less than in a pass responsibilities may change in the last step of an EM on compressed
-# measurements, so that what is left to creep is seen in no pass, and how little is never asked for.
-# Choices.
-_FINER = 0.1
-_FINEST = 1e-7
+# Change of the responsibilities, in tolerances, below which a few plain passes end. A choice.
+_LITTLE = 30
 # Most steps of an EM on compressed measurements, each at a small part of the cost of a pass.
 _STEPS = 100
-# Vertices of which the first leap makes most of its way; and vertices on which other splits are
-# tried, the change of responsibilities at which an EM on them ends, most steps of a trial, by how
-# many standard errors and at least by how much it must be better (less may be the same optimum once
+# Vertices of which the first leap makes most of its way; those on which other splits are tried,
+# the change of responsibilities at which an EM on them ends, most steps of a trial, by how many
+# standard errors and at least by how much it must be better (less may be the same optimum once
 # more), and trials without success after which there are no more. Choices.
 _MANY = 40_000
 _ENOUGH = 10_000
@@ -56,14 +49,20 @@ _LEAST_GAIN = 5.0
 _FAILURES = 3
 # A number of a pass in which no other valleys are searched for, see `em.m_step`.
 _NO_SEARCH = 1001
+# Steps by which curves that are near their optimum come to it; measured: more change nothing.
+_NEAR = 3
+# Relative gain of a step that is nothing: less than one of a log-likelihood of 1e8. A choice.
+_NOTHING = 1e-9
 # How much further than planned the curves of a leap may go; beyond, it is shortened. A choice.
 _BENT = 3.0
-# Parameters that leaps extrapolate, and whether they are positive, so that it is their logarithms.
-_EXTRAPOLATED = {"trajectories": False, "noise": True, "speeds": True, "shifts": False}
 
 
 def leap_ahead(
-    problem: Problem, parameters: Parameters, state: State, monitor: Monitor
+    problem: Problem,
+    parameters: Parameters,
+    state: State,
+    monitor: Monitor,
+    first: int | None = None,
 ) -> Parameters | None:
     """Parameters to try in place of those that an M-step has found; None to go on with these.
 
@@ -77,6 +76,9 @@ def leap_ahead(
         Before it.
     monitor : Monitor
         The passes so far.
+    first : int, optional
+        Pass, counted from 0, from which on there are leaps, where that is known. Else leaps begin
+        where the EM is slow, and with other splits of the vertices into clusters.
 
     Returns
     -------
@@ -84,46 +86,28 @@ def leap_ahead(
         Nothing but their arguments decides, so that an interrupted fit goes on to the same answer.
     """
     settled = problem.fixed is not None or len(parameters.trajectories) < 2
-    if settled or problem.graph is not None or problem.exact:
+    if settled or problem.graph is not None or problem.exact or monitor.taken_back:
         return None
-    differ = problem.vertices_differ(parameters)
-    if monitor.n_iter == (0 if differ else _QUICK):
-        return on_some_vertices(problem, parameters, state, monitor)
-    if differ:
+    if problem.vertices_differ(parameters):
         return None
-    first = first_leap(monitor)
-    if first is None or monitor.n_iter >= first + _LEAPS or monitor.taken_back:
+    if monitor.changes and monitor.changes[-1] < _LITTLE * monitor.tol:
+        return None
+    begin = first_leap(monitor) if first is None else first
+    if begin is None or not begin <= monitor.n_iter < begin + _LEAPS:
         return None
     scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
     data = Compressed.of(problem.measurements, parameters.trajectories, scores)
-    small, tol = at_these_scores(problem, data), max(_FINER * monitor.tol, _FINEST)
-    if monitor.n_iter == first:
-        part = at_these_scores(problem, data.some_vertices(_MANY))
-        best = climb(part, parameters, state, tol)
+    small, tol = at_these_scores(problem, data), monitor.tol
+    if len(data.counts) > 2 * _MANY and monitor.n_iter == begin:
+        # Some of the vertices go most of the way.
+        part = at_these_scores(replace(problem, each=data.every(_MANY)), data.some_vertices(_MANY))
+        parameters = climb(part, parameters, state, tol)[0].parameters
+    best = climb(small, parameters, state, tol)
+    if first is None and monitor.n_iter == begin:
         moved = move_clusters(problem, data.some_vertices(_ENOUGH), best[0])
         if moved is not None:
-            best = max(best, climb(part, moved, state, tol), key=lambda found: found[1])
-        # The next leap goes on with all vertices.
-        found = best[0].parameters
-        if e_step(small, found, state)[2] > e_step(small, parameters, state)[2]:
-            return found
-    return climb(small, parameters, state, tol)[0].parameters
-
-
-def on_some_vertices(
-    problem: Problem, parameters: Parameters, state: State, monitor: Monitor
-) -> Parameters | None:
-    """Where the EM comes to on some of the vertices; None where they are not many.
-
-    What it finds is not far from the optimum of all vertices, and few passes are left.
-    """
-    chosen = evenly_spread(problem.measurements.n_vertices)
-    if chosen is None:
-        return None
-    z = state.responsibilities[chosen]
-    some = replace(problem, measurements=problem.measurements.sample(chosen))
-    start = State(parameters, z)
-    return run_em(some, start, Monitor(monitor.tol, monitor.max_iter), leap=leap_ahead).parameters
+            best = max(best, climb(small, moved, state, tol), key=lambda found: found[1])
+    return best[0].parameters
 
 
 def first_leap(monitor: Monitor) -> int | None:
@@ -153,7 +137,7 @@ def move_clusters(problem: Problem, data: Compressed, state: State) -> Parameter
     Pairs of clusters are merged, from the most similar one on, and the cluster whose vertices
     differ most takes the place that is free.
     """
-    share = len(data.counts) / problem.measurements.n_vertices
+    share = len(data.counts) / (problem.each * problem.measurements.n_vertices)
     problem = at_these_scores(problem, data)
     here, _ = climb(problem, state.parameters, state, _ROUGH, _TRIAL)
     failures, found = 0, None
@@ -221,73 +205,65 @@ def climb(
     State, float
         The best one, and its objective.
     """
+    scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
     state, sums, value = e_step(problem, parameters, state)
-    leaps, image = Leaps(), m_step(sums, problem, parameters, _NO_SEARCH)
+    leaps, image, known = Leaps(), m_step(sums, problem, parameters, _NO_SEARCH, steps=_NEAR), None
     for _ in range(max_iter):
-        embed = _Embedding(problem, image, sums)
-        ahead = leaps.ahead(pack(state.parameters), pack(image), embed)
+        here = state.parameters
+        if known is None:
+            known = _information(problem, state, scores)
+        ahead = unpack(leaps.ahead(pack(here), pack(image), *known), image, problem)
         # Parameters that the data hardly tell go far along a straight line, and curves with them.
         with np.errstate(over="ignore", invalid="ignore"):
-            away = float(np.linalg.norm(embed(ahead) - embed(pack(image))))
+            away = distance_between(ahead, image, sums, scores)
         if leaps.length > 0 and not away < _BENT * leaps.length:
             leaps.take_back()
             continue
-        there, sums_there, value_there = e_step(problem, unpack(ahead, image, problem), state)
-        if value_there < value:
+        there, sums_there, value_there = e_step(problem, ahead, state)
+        if not value_there >= value:
             if leaps.length == 0:
                 break  # A step of the EM itself loses only what rounding takes.
             leaps.take_back()
             continue
         leaps.keep()
-        change = np.abs(there.responsibilities - state.responsibilities).sum(axis=1).mean() / 2
-        state, sums, value = there, sums_there, value_there
-        if change < tol:
+        nothing = value_there - value <= _NOTHING * abs(value)
+        settled = nothing or change_between(state, there) < tol
+        state, sums, value, known = there, sums_there, value_there, None
+        if settled:
             break
-        image = m_step(sums, problem, state.parameters, _NO_SEARCH)
+        image = m_step(sums, problem, state.parameters, _NO_SEARCH, steps=_NEAR)
     return state, value
 
 
-class _Embedding:
-    """From packed parameters to vectors between which distance is information.
+def _information(problem: Problem, state: State, scores: Array) -> tuple[Array, Array]:
+    """As of `information`, with what the prior knows of the curves."""
+    data, here = cast(Compressed, problem.measurements), state.parameters
+    found = information(data, here.trajectories, here.noise, scores, state.responsibilities)
+    complete, missing = (problem.each * each for each in found)
+    if problem.priors.trajectory is not None:
+        precision = np.zeros((len(here.noise), len(complete) // len(here.noise)))
+        precision[:, :-1] = problem.priors.trajectory.precision
+        complete[np.diag_indices_from(complete)] += precision.ravel()
+    return complete, missing
 
-    The information of the complete data about the curves is sum_nk w_nk dF_nk^2 / sigma_k^2, and
-    about the logarithms of the noise 2 sum_nk w_nk (d log sigma_k)^2.
+
+def distance_between(one: Parameters, other: Parameters, sums: Sums, scores: Array) -> float:
+    """How far apart curves and noise are, by the information of the complete data.
+
+    The square root of sum_nk w_nk dF_nk^2 / sigma_k^2 + 2 sum_nk w_nk (d log sigma_k)^2.
     """
-
-    def __init__(self, problem: Problem, parameters: Parameters, sums: Sums) -> None:
-        self._problem, self._parameters = problem, parameters
-        self._by_curves = np.sqrt(sums.weights) / parameters.noise
-        self._by_noise = np.sqrt(2 * sums.weights.sum(axis=0))
-
-    def __call__(self, packed: Array) -> Array:
-        found = unpack(packed, self._parameters, self._problem)
-        scores = self._problem.timeline.scores(found.speeds, found.shifts)
-        curves = self._by_curves * found.trajectories.evaluate(scores)
-        return np.concatenate([curves.ravel(), self._by_noise * np.log(found.noise)])
+    curves = one.trajectories.evaluate(scores) - other.trajectories.evaluate(scores)
+    noise = np.log(one.noise / other.noise)
+    return float(np.sqrt(np.sum(sums.weights * ((curves / other.noise) ** 2 + 2 * noise**2))))
 
 
 def pack(parameters: Parameters) -> Array:
-    """What is extrapolated of the parameters, in one array; positive ones by their logarithms."""
-    parts = []
-    for name, positive in _EXTRAPOLATED.items():
-        part = getattr(parameters, name)
-        part = part.to_array() if isinstance(part, Curves) else part
-        parts.append(np.ravel(np.log(part) if positive else part))
-    return np.concatenate(parts)
+    """What leaps go along: of every cluster its curve, and the logarithm of its noise."""
+    return np.column_stack([parameters.trajectories.to_array(), np.log(parameters.noise)]).ravel()
 
 
 def unpack(packed: Array, like: Parameters, problem: Problem) -> Parameters:
     """Undo `pack`; curves are moved into their bounds, and all else is as in `like`."""
-    found: dict[str, Any] = {}
-    start = 0
-    for name, positive in _EXTRAPOLATED.items():
-        old = getattr(like, name)
-        shape = (old.to_array() if isinstance(old, Curves) else old).shape
-        end = start + int(np.prod(shape))
-        part = packed[start:end].reshape(shape)
-        if isinstance(old, Curves):
-            found[name] = problem.bounds.clip(old.from_array(part))
-        else:
-            found[name] = np.exp(part) if positive else part
-        start = end
-    return replace(like, **found)
+    found = packed.reshape(len(like.noise), -1)
+    curves = problem.bounds.clip(like.trajectories.from_array(found[:, :-1]))
+    return replace(like, trajectories=curves, noise=np.exp(found[:, -1]))

@@ -17,14 +17,15 @@ from braindive.arrays import Array
 from braindive.dive.curves import Curves
 from braindive.values.blocks import Block, Found, Step
 from braindive.values.protocol import AssignVertices, Products, Swept
+from braindive.values.threads import in_threads
 
 # Pieces of the cubic splines, between quantiles of the scores, and most of them for each visit.
 # Measured on 10 and 20 clusters: with half as many pieces the optimum is the same to a hundredth of
 # a unit of the log-likelihood.
 _PIECES = 24
 _PIECES_PER_VISIT = 0.25
-# Vertices that are assigned at once, so that they stay in cache. A choice.
-_BLOCK = 4096
+AT_ONCE = 4096
+"""Vertices that are worked on at once, so that they stay in cache. A choice."""
 # Curves of which splines miss more than this share, steep ones, are added to them as they are.
 _MISSED = 1e-3
 
@@ -129,9 +130,14 @@ class Compressed:
 
     def some_vertices(self, most: int) -> Compressed:
         """The same of at most about so many vertices, evenly spread."""
-        return self._only(slice(None, None, max(1, len(self.counts) // most)))
+        return self.only(slice(None, None, self.every(most)))
 
-    def _only(self, part: slice) -> Compressed:
+    def every(self, most: int) -> int:
+        """How many vertices each of `some_vertices` stands for."""
+        return max(1, len(self.counts) // most)
+
+    def only(self, part: slice) -> Compressed:
+        """The same of some of the vertices."""
         return replace(
             self,
             coefficients=self.coefficients[part],
@@ -151,11 +157,17 @@ class Compressed:
 
     def pool(self, responsibilities: Array) -> tuple[Array, Array]:
         """Sums over the vertices of each cluster, as far as curves see them."""
-        sums = self.basis @ (self.coefficients.T @ responsibilities)
-        weights = np.tile(responsibilities.sum(axis=0), (len(self.basis), 1))
+        return self._in_visits(*self._totals(responsibilities))
+
+    def _totals(self, z: Array) -> tuple[Array, Array, Array]:
+        """Sums over vertices of what is known of each, (m, n_clusters) and so on."""
+        return self.coefficients.T @ z, z.sum(axis=0), self.holes.T @ z
+
+    def _in_visits(self, sums: Array, sizes: Array, missed: Array) -> tuple[Array, Array]:
+        weights = np.tile(sizes, (len(self.basis), 1))
         if self.holes.shape[1]:
-            weights -= self.squares_basis @ (self.holes.T @ responsibilities)
-        return sums, np.maximum(weights, 0.0)
+            weights -= self.squares_basis @ missed
+        return self.basis @ sums, np.maximum(weights, 0.0)
 
     def sweep(
         self,
@@ -167,10 +179,14 @@ class Compressed:
         """Distances, assignment and pooling; see `Products.sweep`. Vertices are alike here."""
         assert derivatives is None
         density, z = np.empty((2, curves.shape[1], len(self.counts)))
-        for start in range(0, len(self.counts), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            part = self._only(block)
+
+        def take(block: slice) -> tuple[Array, Array, Array]:
+            part = self.only(block)
             there = None if field is None else field[block]
             found = assign((part.distances(curves).T,), part.counts, there)
             density[:, block], z[:, block] = found[0].T, found[1].T
-        return Swept(density.T, z.T, *self.pool(z.T), ())
+            return part._totals(found[1])
+
+        totals = in_threads(take, len(self.counts), AT_ONCE)
+        sums, sizes, missed = (np.sum(each, axis=0) for each in zip(*totals, strict=True))
+        return Swept(density.T, z.T, *self._in_visits(sums, sizes, missed), ())

@@ -10,6 +10,7 @@ from braindive.arrays import Array
 from braindive.dive.exact import VertexSums
 from braindive.dive.field import (
     estimate_strength,
+    evidence_of,
     expectation,
     log_evidence,
     neighbour_field,
@@ -49,7 +50,8 @@ def gather(problem: Problem, responsibilities: Array, sums: Array, weights: Arra
     if problem.exact:
         return VertexSums(problem.measurements, responsibilities, weights)
     squares = problem.measurements.squares
-    return PooledMeans.from_products(sums, weights, responsibilities, squares)
+    found = PooledMeans.from_products(sums, weights, responsibilities, squares)
+    return found if problem.each == 1 else found.repeated(problem.each)
 
 
 def log_densities(distances: Array, counts: Array, noise: Array) -> Array:
@@ -113,8 +115,11 @@ def e_step(
     density, pooled = swept.log_densities, (swept.sums, swept.weights)
     if problem.fixed is not None:
         value = float(np.vdot(z, density))
+    elif problem.graph is None and parameters.shares is None:
+        value = float(evidence_of(density, z).sum())
     else:
         value = float(log_evidence(density, field, parameters.shares is not None).sum())
+    value *= problem.each
     value += log_prior(problem, parameters)
     return State(parameters, z, density, settled, pooled), gather(problem, z, *pooled), value
 

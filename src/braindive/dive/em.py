@@ -34,13 +34,17 @@ _LOOK_AGAIN = 10
 # Few labels change when less than this share of the responsibilities does. A choice.
 _FEW = 0.01
 
+Leap = Callable[[Problem, Parameters, State, Monitor], Parameters | None]
+"""Given the problem, the parameters from the M-step, the state before it and the monitor, returns
+better parameters or None."""
+
 
 def run_em(
     problem: Problem,
     state: State,
     monitor: Monitor,
     callback: Callable[[State, Monitor], None] | None = None,
-    leap: Callable[[Problem, Parameters, State, Monitor], Parameters | None] | None = None,
+    leap: Leap | None = None,
 ) -> State:
     """Iterate M-step and E-step until the monitor says stop.
 
@@ -55,8 +59,8 @@ def run_em(
     callback : callable, optional
         Called with the state and the monitor after each iteration.
     leap : callable, optional
-        Given the problem, the parameters from the M-step, the state before it and the monitor,
-        returns better parameters or None. An iteration in which they turn out worse is taken back.
+        Better parameters than those of the M-step. An iteration in which they turn out worse is
+        taken back.
 
     Returns
     -------
@@ -68,12 +72,11 @@ def run_em(
     z = state.responsibilities
     sums = gather(problem, z, *state.pooled) if state.pooled else pool(problem, z)
     while not monitor.reason:
-        before = state.responsibilities
         parameters = m_step(sums, problem, state.parameters, monitor.n_iter)
         ahead = leap(problem, parameters, state, monitor) if leap is not None else None
         few_change = bool(monitor.changes) and monitor.changes[-1] < _FEW
         there, sums_there, objective = e_step(problem, ahead or parameters, state, few_change)
-        change = float(np.abs(there.responsibilities - before).sum(axis=1).mean() / 2)
+        change = change_between(state, there)
         if ahead is not None and monitor.objectives and objective < monitor.objectives[-1]:
             monitor.take_back(change)
         else:
@@ -84,6 +87,12 @@ def run_em(
     return state
 
 
+def change_between(before: State, after: State) -> float:
+    """Mean change of the responsibilities: 1 where every vertex has another cluster."""
+    z, other = after.responsibilities, before.responsibilities
+    return float(np.abs(z - other).sum(axis=1).mean() / 2)
+
+
 def m_step(
     sums: Sums,
     problem: Problem,
@@ -91,16 +100,18 @@ def m_step(
     n_iter: int,
     tol: float = 1e-9,
     share: float = 0.001,
+    steps: int = 10,
 ) -> Parameters:
     """Best theta, sigma, alpha and beta for the given pooled measurements.
 
     One round of updates in turn, now and then with a search for other valleys. Then theta, alpha
     and beta together with sigma in between, until a round gains less than `tol` of the objective or
-    less than the given share of what all have gained: the next pass goes on from there.
+    less than the given share of what all have gained: the next pass goes on from there. Curves
+    take so many steps at most in their own turn.
     """
     occupied = sums.weights.sum(axis=0) > _EMPTY * len(problem.timeline.times)
     own = own_variance(sums, problem.timeline, parameters)
-    here = update_trajectories(sums, problem, parameters, occupied, n_iter < _SEARCHING[0])
+    here = update_trajectories(sums, problem, parameters, occupied, n_iter < _SEARCHING[0], steps)
     here = update_noise(sums, problem, here, occupied, own)
     if not problem.staging:
         return carried(parameters, here, problem.timeline)
@@ -146,7 +157,12 @@ def m_step_objective(sums: Sums, problem: Problem, parameters: Parameters) -> fl
 
 
 def update_trajectories(
-    sums: Sums, problem: Problem, parameters: Parameters, occupied: BoolArray, search: bool
+    sums: Sums,
+    problem: Problem,
+    parameters: Parameters,
+    occupied: BoolArray,
+    search: bool,
+    steps: int = 10,
 ) -> Parameters:
     """theta_k = argmin sum_ln z_lk (V_ln - f(s_n; theta_k))^2 / 2 sigma_k^2 - log p(theta_k)."""
     scores = problem.timeline.scores(parameters.speeds, parameters.shifts)
@@ -156,7 +172,7 @@ def update_trajectories(
         starts.append(search_trajectories(curve, sums, scores, problem.bounds))
     prior = problem.priors.trajectory
     found = fit_trajectories(
-        sums, scores, parameters.noise, starts, problem.bounds, prior, max_iter=10
+        sums, scores, parameters.noise, starts, problem.bounds, prior, max_iter=steps
     )
     return replace(parameters, trajectories=choose(occupied, found, parameters.trajectories))
 

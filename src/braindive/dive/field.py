@@ -219,6 +219,15 @@ def log_evidence(log_densities: Array, field: Array | None = None, shares: bool 
     return _log_sum(log_densities) - uniform
 
 
+def evidence_of(log_densities: Array, responsibilities: Array) -> Array:
+    """Log sum_k exp(D_lk) / K of each vertex without a field, where z is known already.
+
+    The largest z is exp(max_k D_lk) / sum_k exp(D_lk).
+    """
+    density, z = log_densities.T, responsibilities.T
+    return np.asarray(density.max(axis=0) - np.log(len(z) * z.max(axis=0)))
+
+
 def _log_sum(x: Array) -> Array:
     columns = np.ascontiguousarray(x.T)
     top = columns.max(axis=0)

@@ -55,6 +55,10 @@ class PooledMeans:
         within = responsibilities.T @ squares - np.sum(weights * means**2, axis=0)
         return cls(means, weights, np.maximum(within, 0.0))
 
+    def repeated(self, times: float) -> PooledMeans:
+        """Return the means of so many times as many vertices, all like these."""
+        return PooledMeans(self.means, times * self.weights, times * self.within)
+
     def select(self, visits: IntArray) -> PooledMeans:
         """Return the means of some of the visits; the constant between the two forms is lost."""
         return PooledMeans(self.means[visits], self.weights[visits], np.zeros_like(self.within))

@@ -66,6 +66,8 @@ class Problem:
     vertices : {"alike", "differ", "auto"}
         Whether vertices have curves of their own around their cluster's; "auto" where a Markov
         random field would else lose against the data.
+    each : float
+        Vertices that each one stands for: more than 1 where these are a sample of all.
     """
 
     measurements: Products
@@ -78,6 +80,7 @@ class Problem:
     staging: bool = True
     exact: bool = False
     vertices: Literal["alike", "differ", "auto"] = "alike"
+    each: float = 1.0
 
     def vertices_differ(self, parameters: Parameters, few_change: bool = False) -> bool:
         """Whether vertices have curves of their own at this point of the fit.

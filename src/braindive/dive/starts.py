@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from braindive.arrays import Array, BoolArray, IntArray
-from braindive.dive.acceleration import leap_ahead
+from braindive.dive.acceleration import first_leap, leap_ahead
 from braindive.dive.convergence import Monitor
 from braindive.dive.curves import Curves
-from braindive.dive.em import run_em
+from braindive.dive.e_step import e_step
+from braindive.dive.em import Leap, change_between, run_em
 from braindive.dive.initial import (
     Direction,
     cluster_vertices,
@@ -29,9 +32,12 @@ from braindive.dive.progression import Progression, judge_progression
 from braindive.dive.timeline import Timeline
 from braindive.dive.trajectories import search_trajectories
 from braindive.values.protocol import Products
+from braindive.values.sampling import evenly_spread
 
 # Passes after which only the best of several starts goes on. A choice.
 _SCREENING = 4
+# The pass of the first leap where there is none.
+_NEVER = sys.maxsize
 # By so much the log-posterior of one direction must exceed the other's to settle the matter: odds
 # of 150 to 1. A choice.
 CLEAR_ODDS = 5.0
@@ -83,12 +89,13 @@ class Settings:
 
 @dataclass(frozen=True)
 class Start:
-    """A state to begin from, and the problem it belongs to."""
+    """A state to begin from, the problem it belongs to, and which partition it is made of."""
 
     state: State
     problem: Problem
     direction: Direction
     reversed: bool
+    partition: int
 
 
 @dataclass(frozen=True)
@@ -153,29 +160,66 @@ def fit_best(
     """
     partitions, features = find_partitions(measurements, settings, random)
     progression = judge(measurements, timeline, settings, features, random)
-    starts = find_starts(measurements, timeline, settings, controls, partitions)
-    traces: list[Trace | None] = list(resume or [None] * len(starts))
-    if len(traces) != len(starts):
-        raise ValueError(f"the checkpoint has {len(traces)} starts; this fit has {len(starts)}.")
+    chosen = None if is_settled(settings) else evenly_spread(measurements.n_vertices)
+    if chosen is None:
+        starts = find_starts(measurements, timeline, settings, controls, partitions)
+        best, clear, state, monitor = follow_best(starts, settings, report, resume)
+        problem = starts[best].problem
+    else:
+        # Some of the vertices lead: of all starts, only the best one is followed by all vertices.
+        sample = measurements.sample(chosen)
+        parts = [np.ascontiguousarray(z[chosen]) for z in partitions]
+        starts = find_starts(sample, timeline, settings, controls, parts, measurements.n_vertices)
+        best, clear, state, led = follow_best(starts, settings)
+        problem = replace(starts[best].problem, measurements=measurements, each=1.0)
+        runs = _Runs(settings, report, len(starts), resume)
+        start = State(state.parameters, partitions[starts[best].partition])
+        slow = first_leap(led) is not None
+        # A quick EM gains more by an M-step with all vertices than by what the sample has found.
+        if runs.traces[best] is None and (slow or problem.vertices_differ(state.parameters)):
+            runs.begin(best, problem, start)
+        leaps = partial(leap_ahead, first=1 if slow else _NEVER)
+        state, monitor = runs.follow(best, problem, settings.max_iter, start, leaps)
+    direction = starts[best].direction
+    if clear is None:
+        clear = not direction.is_doubtful or not timeline.has_follow_up
+    return Outcome(state, monitor, problem, direction, clear, progression)
 
-    def follow(number: int, max_iter: int) -> tuple[State, Monitor]:
-        """Go on with a start from where it stands; nothing happens if it is past `max_iter`."""
-        trace = traces[number] or Trace(starts[number].state, (), ())
-        monitor = Monitor(settings.tol, max_iter, list(trace.objectives), list(trace.changes))
 
-        def tell(state: State, monitor: Monitor) -> None:
-            traces[number] = Trace(state, tuple(monitor.objectives), tuple(monitor.changes))
-            if report is not None:
-                report(state, monitor, number, tuple(traces))
+def is_settled(settings: Settings) -> bool:
+    """Whether some of the vertices cannot lead the others, or need not."""
+    alone = settings.labels is None and settings.graph is None and not settings.exact
+    return not alone or settings.n_clusters < 2
 
-        return run_em(starts[number].problem, trace.state, monitor, tell, leap_ahead), monitor
 
+def follow_best(
+    starts: list[Start],
+    settings: Settings,
+    report: Report | None = None,
+    resume: Checkpoint | None = None,
+) -> tuple[int, bool | None, State, Monitor]:
+    """A few passes for each start, and the best one to the end.
+
+    Returns
+    -------
+    best : int
+        Its number.
+    clear : bool or None
+        Whether the other direction is ruled out; None where it was not tried.
+    state, monitor
+        Where it ended, and how.
+    """
+    runs = _Runs(settings, report, len(starts), resume)
     screening = min(_SCREENING, settings.max_iter) if len(starts) > 1 else settings.max_iter
-    screened = [follow(number, screening)[1] for number in range(len(starts))]
+    screened = [
+        runs.follow(number, start.problem, screening, start.state)[1]
+        for number, start in enumerate(starts)
+    ]
     # A resumed start may be past the screening, but is judged as it stood then.
     objectives = np.array([monitor.objectives[:screening][-1] for monitor in screened])
     best = int(np.argmax(objectives))
     other_way = np.array([start.reversed != starts[best].reversed for start in starts])
+    clear = None
     if other_way.any():
         clear = float(objectives[best] - objectives[other_way].max()) > CLEAR_ODDS
         if not clear and starts[best].direction.is_clear:
@@ -183,11 +227,53 @@ def fit_best(
             clear = True
             if starts[best].reversed:
                 best = int(np.argmax(np.where(other_way, objectives, -np.inf)))
-    chosen = starts[best]
-    state, monitor = follow(best, settings.max_iter)
-    if not other_way.any():
-        clear = not chosen.direction.is_doubtful or not timeline.has_follow_up
-    return Outcome(state, monitor, chosen.problem, chosen.direction, clear, progression)
+    return best, clear, *runs.follow(best, starts[best].problem, settings.max_iter)
+
+
+class _Runs:
+    """Where every start stands, told after each pass."""
+
+    def __init__(
+        self, settings: Settings, report: Report | None, n_starts: int, resume: Checkpoint | None
+    ) -> None:
+        self.traces: list[Trace | None] = list(resume or [None] * n_starts)
+        if len(self.traces) != n_starts:
+            raise ValueError(
+                f"the checkpoint has {len(self.traces)} starts; this fit has {n_starts}."
+            )
+        self._tol, self._report = settings.tol, report
+
+    def begin(self, number: int, problem: Problem, state: State) -> None:
+        """Make the first pass at parameters that are known already."""
+        monitor = Monitor(self._tol, 1)
+        there, _, objective = e_step(problem, state.parameters, state)
+        monitor.update(objective, change_between(state, there))
+        self._tell(number, there, monitor)
+
+    def follow(
+        self,
+        number: int,
+        problem: Problem,
+        max_iter: int,
+        start: State | None = None,
+        leap: Leap = leap_ahead,
+    ) -> tuple[State, Monitor]:
+        """Go on with a start from where it stands; nothing happens if it is past `max_iter`."""
+        trace = self.traces[number]
+        if trace is None:
+            assert start is not None
+            trace = Trace(start, (), ())
+        monitor = Monitor(self._tol, max_iter, list(trace.objectives), list(trace.changes))
+
+        def tell(state: State, monitor: Monitor) -> None:
+            self._tell(number, state, monitor)
+
+        return run_em(problem, trace.state, monitor, tell, leap), monitor
+
+    def _tell(self, number: int, state: State, monitor: Monitor) -> None:
+        self.traces[number] = Trace(state, tuple(monitor.objectives), tuple(monitor.changes))
+        if self._report is not None:
+            self._report(state, monitor, number, tuple(self.traces))
 
 
 def find_starts(
@@ -196,10 +282,15 @@ def find_starts(
     settings: Settings,
     controls: BoolArray | None,
     partitions: list[Array],
+    n_vertices: int | None = None,
 ) -> list[Start]:
-    """One start for each partition to begin from; two where the direction is not clear."""
+    """One start for each partition to begin from; two where the direction is not clear.
+
+    Where the measurements are a sample, `n_vertices` is the number of all vertices.
+    """
     starts = []
-    for z in partitions:
+    each = (n_vertices or measurements.n_vertices) / measurements.n_vertices
+    for number, z in enumerate(partitions):
         sums = measurements.pool(z)
         pooled = PooledMeans.from_products(*sums, z, measurements.squares)
         shifts, direction = start_shifts(pooled, timeline, controls)
@@ -211,8 +302,9 @@ def find_starts(
             problem, parameters = _set_out(
                 measurements, timeline, settings, pooled, sign * shifts, z
             )
+            problem = replace(problem, each=each)
             state = State(parameters, z, pooled=sums)
-            starts.append(Start(state, problem, direction, sign < 0))
+            starts.append(Start(state, problem, direction, sign < 0, number))
     return starts
 
 

@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from braindive.arrays import Array, BoolArray, IntArray
+from braindive.arrays import Array, IntArray
 from braindive.dive.curves import Bounds, Curves, onset_gradients
 from braindive.dive.design_effect import without_personal_noise
 from braindive.dive.problem import Parameters
 from braindive.dive.timeline import Timeline
 from braindive.dive.vertices import small_cholesky, solve_lower, solve_upper
 from braindive.values.blocks import Block, Found, Step
-from braindive.values.multiplication import over_visits
 from braindive.values.protocol import Products
 
 # Bins of the score: narrower than curves are steep.
@@ -67,18 +66,20 @@ class Bins:
 
         Each (n_bins, n); without holes the numbers are the same for all, (n_bins, 1).
         """
-        rows = np.zeros((len(self.scores), len(self.of_visit)), dtype=block.values.dtype)
-        rows[self.of_visit, np.arange(len(self.of_visit))] = 1
         sizes = np.bincount(self.of_visit)[:, None].astype(float)
+        sums = self._sums(block.deviations())
         if block.observed is None:
-            weights = sizes
-        else:
-            weights = over_visits(rows, block.observed.astype(rows.dtype)).astype(float)
-        sums = over_visits(rows, block.deviations()).astype(float)
-        if block.observed is None:
-            return (sums / sizes - block.unit.offset) / block.unit.scale, weights
+            return (sums / sizes - block.unit.offset) / block.unit.scale, sizes
+        weights = self._sums(block.observed.astype(block.values.dtype))
         means = sums / np.maximum(weights, 1) / block.unit.scale
         return means + block.means, weights
+
+    def _sums(self, values: Array) -> Array:
+        """Sums over the visits of each bin, (n_bins, n)."""
+        sums = np.empty((len(self.scores), values.shape[1]))
+        for number, out in enumerate(sums):
+            out[:] = values[np.flatnonzero(self.of_visit == number)].sum(axis=0)
+        return sums
 
 
 class OwnCurve(NamedTuple):
@@ -146,13 +147,12 @@ def own_curves(
         better = value < loss
         slope, fisher = _slopes(derivatives, weights, weighted)
         slope -= pull
-        if better.all():
-            found, loss, gradient, information = there, value, slope, fisher
-        else:
-            found = np.where(better, there, found)
-            loss = np.where(better, value, loss)
-            gradient = np.where(better, slope, gradient)
-            information = np.where(better, fisher, information)
+        worse = np.flatnonzero(~better)
+        if len(worse):
+            # These stay where they were.
+            there[:, worse], value[worse] = found[:, worse], loss[worse]
+            slope[:, worse], fisher[:, :, worse] = gradient[:, worse], information[:, :, worse]
+        found, loss, gradient, information = there, value, slope, fisher
         damping *= np.where(better, dtype.type(0.1), dtype.type(10.0))
         if step == _STEPS:
             break
@@ -163,14 +163,24 @@ def own_curves(
         # Those that have hardly anything to gain stay where they are.
         moving = np.einsum("pl,pl->l", forward, forward) > _HARDLY
         if not moving.all():
-            stay = going[~moving]
-            out.parameters[:, stay] = found[:, ~moving]
-            out.information[:, :, stay] = information[:, :, ~moving]
-            going, loss, damping = going[moving], loss[moving], damping[moving]
-            found, gradient = found[:, moving], gradient[:, moving]
-            information, factor = information[:, :, moving], factor[:, :, moving]
-            means, weights = means[:, moving], _of(weights, moving)
-            forward = forward[:, moving]
+            stay, go_on = np.flatnonzero(~moving), np.flatnonzero(moving)
+            out.parameters[:, going[stay]] = found[:, stay]
+            out.information[:, :, going[stay]] = information[:, :, stay]
+            going, loss, damping, found, gradient, information, factor, means, forward = (
+                each.take(go_on, axis=-1)
+                for each in (
+                    going,
+                    loss,
+                    damping,
+                    found,
+                    gradient,
+                    information,
+                    factor,
+                    means,
+                    forward,
+                )
+            )
+            weights = _of(weights, go_on)
         if not len(going):
             break
         there = found + solve_upper(factor, forward)
@@ -179,9 +189,9 @@ def own_curves(
     return out
 
 
-def _of(weights: Array, vertices: IntArray | BoolArray) -> Array:
+def _of(weights: Array, vertices: IntArray) -> Array:
     """Weights of some vertices; those that are the same for all stay one column."""
-    return weights if weights.shape[1] == 1 else weights[:, vertices]
+    return weights if weights.shape[1] == 1 else weights.take(vertices, axis=1)
 
 
 def _slopes(derivatives: Array, weights: Array, residuals: Array) -> tuple[Array, Array]:
@@ -258,7 +268,7 @@ class MapVertices(Step):
             centre, precision = self.curves[np.array([k])], self._precisions[k]
             known = _of(weights, mine) / weights.dtype.type(self.noise[k] ** 2)
             found = own_curves(
-                means[:, mine], known, self.bins.scores, centre, precision, self.bounds
+                means.take(mine, axis=1), known, self.bins.scores, centre, precision, self.bounds
             )
             factor = small_cholesky(found.information + precision[:, :, None])
             along = np.broadcast_to(self.onsets[k][:, None], found.parameters.shape)

@@ -53,7 +53,9 @@ def over_visits(rows: Array, values: Array) -> Array:
     found = np.empty((n_rows, n_vertices), dtype=np.result_type(rows, values))
     for part in _parts(n_vertices, min(_WIDTHS[0], _SMALL // (len(rows) * height))):
         columns = values[:, part]
-        sums = np.matmul(tiles, columns[:whole].reshape(n_tiles, height, -1)).sum(axis=0)
+        sums = np.matmul(tiles, columns[:whole].reshape(n_tiles, height, columns.shape[1])).sum(
+            axis=0
+        )
         if whole < n_visits:
             sums += rows[:, whole:] @ columns[whole:]
         found[:, part] = sums[:n_rows]
@@ -82,7 +84,7 @@ def over_vertices(values: Array, columns: Array) -> Array:
     whole = n_tiles * _HEIGHT
     found = np.zeros((n_visits, n_padded))
     for part in _parts(n_vertices, min(_WIDTHS[1], _SMALL // (n_padded * _HEIGHT))):
-        tiles = values[:whole, part].reshape(n_tiles, _HEIGHT, -1)
+        tiles = values[:whole, part].reshape(n_tiles, _HEIGHT, part.stop - part.start)
         found[:whole] += np.matmul(tiles, columns[part]).reshape(whole, n_padded)
         if whole < n_visits:
             found[whole:] += values[whole:, part] @ columns[part]

@@ -103,6 +103,7 @@ class BlockProducts(ABC):
         self.weights: Array | None = None
         self.adjustment: Adjustment | None = None
         self._unit = unit
+        self._sampled: tuple[BoolArray, CopiedProducts] | None = None
 
     @abstractmethod
     def run_step(self, step: Step, unit: Unit, own: Own) -> Found:
@@ -219,14 +220,18 @@ class BlockProducts(ABC):
         """Run a step over some of the vertices; see `Products.run_on_some`."""
         if chosen is None:
             return self.run(step, *own)
-        return self.run(OfSome(step), chosen, *own)
+        mine = (None if each is None else each[chosen] for each in own)
+        return self.sample(chosen).run(step, *mine)
 
     def sample(self, chosen: BoolArray) -> CopiedProducts:
         """Products of some of the vertices; see `Products.sample`."""
-        (values,), _ = self.run_on_some(Copy(), chosen)
-        found = CopiedProducts(values, self.missing, self.unit)
-        found.weights = self.weights
-        return found
+        # The same vertices are asked for several times, and reading them takes as long as all.
+        if self._sampled is None or not np.array_equal(self._sampled[0], chosen):
+            (values,), _ = self.run(OfSome(Copy()), chosen)
+            found = CopiedProducts(values, self.missing, self.unit)
+            found.weights = self.weights
+            self._sampled = chosen, found
+        return self._sampled[1]
 
     def select(self, visits: IntArray) -> Self:
         """Return the products of some visits, in the same unit; the values are not copied."""
@@ -252,7 +257,7 @@ class BlockProducts(ABC):
         """Drop what was known of other visits or weights, but keep the unit."""
         for name in self.depends_on_visits:
             self.__dict__.pop(name, None)
-        self._unit = other.unit
+        self._unit, self._sampled = other.unit, None
         return self
 
     def _standard_sums(self, sums: Array, weights: Array) -> tuple[Array, Array]:
