@@ -18,6 +18,7 @@ from braindive.dive.pooled import PooledMeans
 from braindive.dive.problem import Parameters, Problem, State
 from braindive.dive.starts import Outcome
 from braindive.site_fit import SiteFit
+from braindive.staging.change import Lines, visit_series
 from braindive.staging.curve_uncertainty import ScoreUnit, unit_of_controls, unit_of_years
 from braindive.staging.marginal_fit import MarginalFit, fit_marginal
 from braindive.staging.marginal_stager import MarginalStager, MarginalStages
@@ -49,6 +50,9 @@ class Answer:
         The marginal model, where people differ.
     sites : SiteFit or None
         What was found of sites.
+    lines : Lines or None
+        Lines through the visits of people who were placed by the marginal model, of the score and
+        of each cluster.
     """
 
     state: State
@@ -61,6 +65,7 @@ class Answer:
     converged: bool = True
     marginal: MarginalStager | None = None
     sites: SiteFit | None = None
+    lines: Lines | None = None
 
 
 def without_stages(outcome: Outcome) -> Answer:
@@ -158,6 +163,7 @@ def marginal_answer(
         fit.climb.converged,
         marginal,
         sites,
+        visit_series(marginal, placed, *sums_of(state)).lines(),
     )
 
 

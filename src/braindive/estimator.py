@@ -46,7 +46,7 @@ from braindive.results import Internal, Results, put_in_order
 from braindive.score_names import explain_score
 from braindive.site_choices import begin_sites
 from braindive.stage_tables import score_table, stage_table
-from braindive.staging.change import patients, training_lines
+from braindive.staging.change import Lines, patients, training_lines
 from braindive.values.protocol import Products
 from braindive.values.walking import one_thread_per_product
 
@@ -341,7 +341,7 @@ class DIVE(Fitted, BaseEstimator):  # type: ignore[misc]
         judged = progression_sentence(self)
         for category, message in warnings_of(outcome, results, display_names(self), judged):
             self._say(category, message, stacklevel=3)
-        self._say_what_was_learnt()
+        self._say_what_was_learnt(results.lines)
         return self
 
     def stage(self, cohort: Cohort, *, client: Any = None) -> pd.DataFrame:
@@ -756,14 +756,21 @@ class DIVE(Fitted, BaseEstimator):  # type: ignore[misc]
                 self.site_noise(training.sites),
             )
 
-    def _say_what_was_learnt(self) -> None:
-        """Keep with the model where its course adds nothing, or people move against it."""
+    def _say_what_was_learnt(self, lines: Lines | None) -> None:
+        """Keep with the model where its course adds nothing, or people move against it.
+
+        Parameters
+        ----------
+        lines : Lines or None
+            Through the visits of the training subjects, where they are known by now.
+        """
         training = self.internal_.training
         if self._personal is not None:
             for message in prediction_warnings(self._personal, training.timeline):
                 self._say(None, message, stacklevel=4)
         if self.staging and training.timeline.has_follow_up:
-            lines = training_lines(self.stager(), training)
+            if lines is None:
+                lines = training_lines(self.stager(), training)
             against = direction_warning(lines, patients(training))
             if against is not None:
                 self._say(None, against, stacklevel=4)

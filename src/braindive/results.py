@@ -23,6 +23,7 @@ from braindive.dive.starts import Outcome
 from braindive.dive.vertex_curves import map_vertices
 from braindive.scale import Scale
 from braindive.site_fit import SiteFit
+from braindive.staging.change import Lines
 from braindive.staging.marginal_stager import (
     MarginalStager,
     Training,
@@ -92,6 +93,8 @@ class Results:
         after them, and 0 where it is not known.
     sites : SiteFit or None
         What was found of sites.
+    lines : Lines or None
+        Lines through the training subjects' visits, where the marginal model has placed them.
     """
 
     internal: Internal
@@ -105,6 +108,7 @@ class Results:
     converged: bool
     controls_lead: float
     sites: SiteFit | None = None
+    lines: Lines | None = None
 
 
 def put_in_order(
@@ -195,6 +199,7 @@ def put_in_order(
         answer.converged,
         _lead(outcome, found, controls),
         sites,
+        None if answer.lines is None else answer.lines.in_order(order),
     )
 
 

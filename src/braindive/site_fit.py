@@ -151,7 +151,7 @@ def site_spread(fit: MarginalFit) -> float:
     assert sites is not None
     assert sites.taken is not None
     own = packing.of_sites
-    covariance = np.linalg.inv(here.information(packing))[own, own]
+    covariance = here.inverse_products(packing)[own, own]
     found = here.vector[own] + (packing.sites.T @ sites.taken).ravel()
     variances, directions = np.linalg.eigh(covariance)
     squares, variances = (directions.T @ found) ** 2, np.maximum(variances, 0.0)

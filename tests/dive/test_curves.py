@@ -342,14 +342,16 @@ def test_a_prior_holds_the_parameters_of_lines(lines):
 def test_sigmoids_carry_gradients_back_as_any_shape_would(rng):
     """The short way of sigmoids against jacobian and slope, written out."""
     curves = bd.Trajectories.from_array(rng.normal([0.0, 3.0, 0.0, 0.0], size=(3, 4)))
-    scores, by_values = rng.normal(size=(5, 7)), rng.normal(size=(5, 3, 7))
+    scores, by_values = rng.normal(size=(5, 7)), rng.normal(size=(3, 5, 7))
     short, plain = curves.at_points(scores), Curves.at_points(curves, scores)
     np.testing.assert_allclose(short.values, plain.values)
+    mix = rng.normal(size=(3, 3)), rng.normal(size=(3, 5))
+    np.testing.assert_allclose(short.mixed(*mix), plain.mixed(*mix))
     for one, other in zip(short.pull_back(by_values), plain.pull_back(by_values), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12)
     by_score = np.zeros((5, 7))
     for visit in range(5):
         for point in range(7):
             slope = curves.slope(scores[visit, [point]])[0]
-            by_score[visit, point] = slope @ by_values[visit, :, point]
+            by_score[visit, point] = slope @ by_values[:, visit, point]
     np.testing.assert_allclose(short.pull_back(by_values)[1], by_score)

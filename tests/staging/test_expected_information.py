@@ -47,7 +47,7 @@ def test_people_measured_again_vary_as_the_model_says(rng, gaps, multipliers):
 def hessian(found, length=0.05):
     """Of what stages depend on: differences of gradients, with points laid anew."""
     at, packing, staged = found.climb, found.packing, found.packing.of_stages()
-    errors = 1 / np.sqrt(np.diag(at.information(packing)))
+    errors = 1 / np.sqrt(np.diag(np.linalg.inv(at.inverse_products(packing))))
     rows = []
     for number in staged:
         ends = []

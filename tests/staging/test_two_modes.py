@@ -8,6 +8,7 @@ from people_who_differ import make_problem
 
 from braindive.dive.pooled import PooledMeans
 from braindive.staging.marginal_stager import place_subjects
+from braindive.staging.residuals import heights_at
 
 RANGE = np.array([-8.0, 10.0])
 
@@ -35,7 +36,7 @@ def torn_problem(rng, level):
 def dense(problem):
     log_speeds, shifts = np.linspace(-3, 2, 61), np.linspace(-30, 30, 1201)
     grid = np.stack(np.meshgrid(log_speeds, shifts, indexing="ij")).reshape(2, -1)
-    heights = problem.heights(*(np.repeat(x[:, None], 3, axis=1) for x in grid))
+    heights = heights_at(problem, *(np.repeat(x[:, None], 3, axis=1) for x in grid))
     weights = np.exp(heights - heights.max(axis=0))
     weights /= weights.sum(axis=0)
     mean = grid[1] @ weights

@@ -7,7 +7,7 @@ person's own line.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -99,6 +99,11 @@ class Lines:
     squares: Array
     freedom: Array
     levels: Array
+
+    def in_order(self, order: IntArray) -> Lines:
+        """Return the same with clusters, which come after the score, in another order."""
+        series = np.append(0, 1 + order)
+        return Lines(*(getattr(self, field.name)[:, series] for field in fields(self)))
 
     def noise(self, trusted: bool) -> list[NoisePrior]:
         """How the variance of each series is distributed over people.

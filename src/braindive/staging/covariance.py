@@ -53,18 +53,23 @@ class Covariance:
     def precisions(self, weights: Array, noise: Array, multipliers: Array | None = None) -> Array:
         """E_ij^-1 of each visit, (n_visits or 1, K, K).
 
-        E_ij = D_ij (E + X_ij) D_ij, where X_ij is the independent noise that fewer vertices add,
-        and D_ij is diagonal, of the visit's multipliers.
+        E_ij = D_ij (E + X_ij) D_ij, where D_ij is diagonal, of the visit's multipliers.
         """
-        missing = 1 / np.maximum(weights, _NOTHING) - 1 / np.maximum(self.weights, _NOTHING)
-        extra = np.maximum(missing, 0.0) * noise**2
-        if not np.any(extra > 1e-9 * np.diag(self.within)):
-            found = np.linalg.inv(self.within)[None]
-        else:
-            found = np.linalg.inv(self.within + extra[:, :, None] * np.eye(len(noise)))
+        found = np.linalg.inv(self.of_visits(weights, noise))
         if multipliers is None:
             return found
         return np.asarray(found / (multipliers[:, :, None] * multipliers[:, None, :]))
+
+    def of_visits(self, weights: Array, noise: Array) -> Array:
+        """E + X_ij of each visit, or of all where it is the same, (n_visits or 1, K, K).
+
+        X_ij is the independent noise that fewer vertices add.
+        """
+        missing = 1 / np.maximum(weights, _NOTHING) - 1 / np.maximum(self.weights, _NOTHING)
+        extra = np.maximum(missing, 0.0) * noise**2
+        if not np.any(np.ptp(extra, axis=0) > 1e-9 * np.diag(self.within)):
+            extra = extra[:1]
+        return np.asarray(self.within + extra[:, :, None] * np.eye(len(noise)))
 
 
 @dataclass(frozen=True)
@@ -129,6 +134,11 @@ class CorrelatedStageProblem:
         """P_ij = E_ij^-1 of each visit, (n_visits or 1, K, K)."""
         return self.covariance.precisions(self.pooled.weights, self.noise, self.multipliers)
 
+    @property
+    def is_common(self) -> bool:
+        """Whether all visits have the same E."""
+        return len(self.precisions) == 1
+
     @cached_property
     def totals(self) -> Array:
         """sum_j P_ij of each subject, (n_subjects, K, K)."""
@@ -185,18 +195,6 @@ class CorrelatedStageProblem:
         """Negative log-posterior of every subject up to a constant, (n_subjects,)."""
         log_prior = self.prior.log_density(np.log(speeds), shifts)
         return np.asarray(0.5 * self.misfit(speeds, shifts) - log_prior)
-
-    def heights(self, log_speeds: Array, shifts: Array) -> Array:
-        """Minus the loss at several stages of every subject, (n_points, n_subjects)."""
-        starts, scores = self.timeline.starts, self.timeline.scores(np.exp(log_speeds), shifts)
-        # Points come last, since they are many: what belongs to one visit lies together.
-        curves = self.trajectories.at_points(np.ascontiguousarray(scores.T))
-        residuals = self.means[:, :, None] - curves.values
-        weighed = self.precisions @ residuals
-        total = np.add.reduceat(weighed, starts, axis=0)
-        squares = np.add.reduceat(np.einsum("nkq,nkq->nq", residuals, weighed), starts, axis=0)
-        misfit = squares - np.einsum("ikq,ikq->iq", self.intercept_covariances @ total, total)
-        return np.asarray(self.prior.log_density(log_speeds, shifts) - 0.5 * misfit.T)
 
     def start(self) -> tuple[Array, Array]:
         """Usual speeds and shifts, from which a search may begin."""

@@ -20,7 +20,7 @@ from braindive.staging.likelihood import evaluate
 from braindive.staging.marginal_fit import points_at
 from braindive.staging.optimum import Climb
 from braindive.staging.packing import Packing
-from braindive.staging.posterior import FINE, FINER, Posterior
+from braindive.staging.posterior import FINE, FINER, Points, Posterior
 
 # Subjects for each number that stages depend on, from which on their own gradients are enough, and
 # up to which they are simulated else. In six cohorts with 7 for each, errors by their own gradients
@@ -60,24 +60,38 @@ def known_information(at: Climb, packing: Packing) -> Array:
     (n_numbers, n_numbers) array
     """
     staged = packing.of_stages()
-    n_subjects, n_numbers = at.gradients.shape
+    n_subjects, n_numbers = at.n_subjects, len(at.vector)
     offsets = packing.of_sites
     n_offsets = offsets.stop - offsets.start
     enough = _ENOUGH_PER_NUMBER * max(len(staged) - n_offsets, min(len(staged), _MOST_WITH_SITES))
+    is_whole = n_subjects >= _MANY_PER_NUMBER * n_numbers
+    numbers = np.arange(n_numbers) if is_whole else staged
+    part = packing if is_whole else replace(packing, within=None, between=None)
+    vector, curvature = at.vector[numbers], at.curvature[numbers]
     if n_subjects < enough:
         n_times = -(-enough // n_subjects)
-        products = _simulated_products(at, packing, n_times) / n_times
+        products = _simulated_products(at, part, vector, n_times) / n_times
     else:
-        products = at.gradients.T @ at.gradients
-    products = _with_effects(products, at, packing) + np.diag(at.curvature + 1e-8)
-    if n_subjects >= _MANY_PER_NUMBER * n_numbers:
-        return products
+        points = at.evaluation.posterior.lay_points(at.problem.prior, FINE)
+        gradients = _subjects_gradients(at.problem, points, part, vector)
+        products = gradients.T @ gradients
+    products = _with_effects(products, at, part, vector, curvature) + np.diag(curvature + 1e-8)
     found = np.diag(np.full(n_numbers, _KNOWN))
-    found[np.ix_(staged, staged)] = products[np.ix_(staged, staged)]
+    found[np.ix_(numbers, numbers)] = products
     return found
 
 
-def _with_effects(products: Array, at: Climb, packing: Packing) -> Array:
+def _subjects_gradients(
+    problem: CorrelatedStageProblem, points: Points, packing: Packing, vector: Array
+) -> Array:
+    """Gradients of the subjects' log-likelihoods by what is packed."""
+    at = evaluate(problem, points, "none" if packing.within is None else "each")
+    return packing.gradients(vector, problem, at)
+
+
+def _with_effects(
+    products: Array, at: Climb, packing: Packing, vector: Array, curvature: Array
+) -> Array:
     """Outer products of gradients with the curvature of the likelihood in place of the effects'.
 
     The outer product of an effect's gradient is large where people of a small group happen to vary
@@ -88,13 +102,12 @@ def _with_effects(products: Array, at: Climb, packing: Packing) -> Array:
     n_effects = sum(packing.n_effects)
     if not n_effects:
         return products
-    problem, vector = at.problem, at.vector
+    problem = at.problem
     points = at.evaluation.posterior.lay_points(problem.prior, FINER)
 
     def gradient(numbers: Array) -> Array:
         there = packing.unpack(numbers, problem)
-        found = packing.gradients(numbers, there, evaluate(there, points))
-        return np.asarray(found.sum(axis=0))
+        return packing.gradient(numbers, there, evaluate(there, points, "sum"))
 
     found = products.copy()
     for place in range(len(vector) - n_effects, len(vector)):
@@ -105,20 +118,20 @@ def _with_effects(products: Array, at: Climb, packing: Packing) -> Array:
     # The effects' own part comes from differences in two directions.
     own = slice(len(vector) - n_effects, len(vector))
     found[own, own] = (found[own, own] + found[own, own].T) / 2
-    return found if np.linalg.eigvalsh(found + np.diag(at.curvature)).min() > 0 else products
+    return found if np.linalg.eigvalsh(found + np.diag(curvature)).min() > 0 else products
 
 
-def _simulated_products(at: Climb, packing: Packing, n_times: int) -> Array:
+def _simulated_products(at: Climb, packing: Packing, vector: Array, n_times: int) -> Array:
     """Outer products of the gradients of simulated subjects' log-likelihoods, all added up."""
     random, posterior = np.random.default_rng(_SEED), at.evaluation.posterior
-    products = np.zeros((len(at.vector), len(at.vector)))
+    products = np.zeros((len(vector), len(vector)))
     # Each subject has matrices of its own, one number for every pair of clusters.
-    at_once = max(1, _NUMBERS_AT_ONCE // (len(at.gradients) * len(at.problem.noise) ** 2))
+    at_once = max(1, _NUMBERS_AT_ONCE // (at.n_subjects * len(at.problem.noise) ** 2))
     for start in range(0, n_times, at_once):
         number = min(at_once, n_times - start)
         problem, speeds, shifts = simulate_again(at.problem, posterior, number, random)
-        there = evaluate(problem, points_at(problem, speeds, shifts, FINE))
-        gradients = packing.gradients(at.vector, problem, there)
+        points = points_at(problem, speeds, shifts, FINE)
+        gradients = _subjects_gradients(problem, points, packing, vector)
         products += gradients.T @ gradients
     return products
 

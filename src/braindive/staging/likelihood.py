@@ -7,7 +7,7 @@ is the expected gradient of the complete one over its posterior (Fisher's identi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,11 +15,12 @@ from braindive.arrays import Array
 from braindive.staging.covariance import CorrelatedStageProblem
 from braindive.staging.pieces import NUMBERS_AT_ONCE, in_pieces
 from braindive.staging.posterior import Points, Posterior
+from braindive.staging.residuals import Covariances, Part, noise_of
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Log-likelihoods of all subjects, their posteriors and, if asked for, gradients.
+    """Log-likelihoods of all subjects, their posteriors and gradients.
 
     Parameters
     ----------
@@ -28,13 +29,16 @@ class Evaluation:
     by_curves : (n_subjects, n_clusters, n_parameters)
         Gradient by the curves' parameters.
     by_within, by_between : (n_subjects, n_clusters, n_clusters)
-        By E and B, all entries taken for free.
+        By E and B, all entries taken for free. Fewer rows where sums over subjects were asked for,
+        and none where nothing was.
     by_population : (n_subjects, 4)
         By mean and log-sd of the shift, and mean and log-sd of the log speed, of its own group.
     by_means : (n_visits, n_clusters)
         By what is added to the curves at each visit; no rows where there are no sites.
     by_skew : (n_subjects,) or None
         By the skew of the shifts of its group; None where they are normal.
+    by_scale : (2,) or None
+        By origin and log unit of the points, of all subjects together.
     """
 
     log_likelihoods: Array
@@ -45,9 +49,12 @@ class Evaluation:
     by_population: Array
     by_means: Array
     by_skew: Array | None = None
+    by_scale: Array | None = None
 
 
-def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
+def evaluate(
+    problem: CorrelatedStageProblem, points: Points, covariances: Covariances = "each"
+) -> Evaluation:
     """Integrate the stages of all subjects, and differentiate.
 
     Parameters
@@ -56,92 +63,116 @@ def evaluate(problem: CorrelatedStageProblem, points: Points) -> Evaluation:
         Subjects and parameters; the group of every subject is known.
     points : Points
         Where to evaluate.
+    covariances : {"each", "sum", "none"}
+        Whether derivatives by E and B are wanted of each subject, of all together, or not at all.
     """
-    timeline = problem.timeline
+    timeline, noise = problem.timeline, noise_of(problem)
     n_subjects, n_clusters = timeline.n_subjects, len(problem.noise)
     n_points, n_parameters = len(points.shifts.anchors), problem.trajectories.n_parameters()
     log_speeds, shifts, log_weights = points.log_weights(problem.prior)
     has_sites = problem.sites is not None
-    found = Evaluation(
-        np.empty(n_subjects),
-        Posterior(log_speeds, shifts, np.empty_like(shifts)),
-        np.empty((n_subjects, n_clusters, n_parameters)),
-        np.empty((n_subjects, n_clusters, n_clusters)),
-        np.empty((n_subjects, n_clusters, n_clusters)),
-        np.empty((n_subjects, 4)),
-        np.empty((len(timeline.times) if has_sites else 0, n_clusters)),
-    )
-    precisions, totals = problem.precisions, problem.totals
-    intercepts, constants = problem.intercept_covariances, problem.log_constants
+    posterior = Posterior(log_speeds, shifts, np.empty_like(shifts))
+    log_likelihoods = np.empty(n_subjects)
+    by_curves = np.empty((n_subjects, n_clusters, n_parameters))
+    by_means = np.empty((len(timeline.times) if has_sites else 0, n_clusters))
     by_stage = np.empty((2, n_points, n_subjects))
-    n_numbers = problem.pooled.means.size * n_points
-    ends = np.append(timeline.starts, len(timeline.times))
-    shared, outer = len(precisions) == 1, None
-    if problem.multipliers is not None:
-        shared, outer = False, problem.multipliers[:, :, None] * problem.multipliers[:, None, :]
 
-    def take(some: slice) -> None:
-        """Fill in what belongs to some of the subjects."""
-        visits = slice(ends[some.start], ends[some.stop])
-        of_visit = timeline.subject_of_visit[visits] - some.start
-        starts = timeline.starts[some] - visits.start
+    def take(some: slice) -> tuple[Array, Array]:
+        """Fill in what belongs to some of the subjects; return what is said of E and B."""
+        part = Part.of(timeline, some)
         # Points come last, since they are many: what belongs to one visit lies together.
-        moved = np.exp(log_speeds[:, some]).T[of_visit] * timeline.times[visits, None]
-        scores = moved + shifts[:, some].T[of_visit]
+        moved = np.repeat(np.exp(log_speeds[:, some].T), part.counts, axis=0)
+        moved *= timeline.times[part.visits, None]
+        scores = moved + np.repeat(shifts[:, some].T, part.counts, axis=0)
         curves = problem.trajectories.at_points(scores)
-
-        # P (r - u) of every visit, where u is what is expected of the level given the stage.
-        residuals = problem.means[visits, :, None] - curves.values
-        own = precisions if shared else precisions[visits]
-        if shared:
-            total = own @ np.add.reduceat(residuals, starts, axis=0)
-        else:
-            total = np.add.reduceat(own @ residuals, starts, axis=0)
-        unknown = intercepts[some]
-        levels = unknown @ total
-        errors = own @ (residuals - levels[of_visit])
-        misfit = np.add.reduceat(np.einsum("nkq,nkq->nq", residuals, errors), starts, axis=0)
-        heights = log_weights[:, some].T - 0.5 * misfit
+        residuals = noise.residuals(part, curves)
+        heights = log_weights[:, some].T - 0.5 * residuals.squares
         highest = heights.max(axis=1)
         weights = np.exp(heights - highest[:, None])
         height = weights.sum(axis=1)
         weights /= height[:, None]
-        found.posterior.weights[:, some] = weights.T
-        evidence = highest + np.log(height)
-        found.log_likelihoods[some] = evidence + constants[some]
+        posterior.weights[:, some] = weights.T
+        log_likelihoods[some] = highest + np.log(height) + noise.log_constants[some]
 
-        # By curves and scores, and from the scores by shift and log speed.
-        weighted = weights[of_visit, None] * errors
+        pull = residuals.pull(weights, covariances)
         if has_sites:
-            found.by_means[visits] = weighted.sum(axis=2)
-        by_curves, by_score = curves.pull_back(weighted)
-        found.by_curves[some] = np.add.reduceat(by_curves, starts, axis=0)
-        by_stage[0, :, some] = np.add.reduceat(by_score * moved, starts, axis=0).T
-        by_stage[1, :, some] = np.add.reduceat(by_score, starts, axis=0).T
-        # By E, and by B, for which B^-1 u = sum_j P (r - u).
-        # What is said of E_ij is said of E by the visit's multipliers.
-        factors = 1.0 if outer is None else outer[visits]
-        by_within = np.add.reduceat(factors * (weighted @ errors.swapaxes(1, 2)), starts, axis=0)
-        if shared:
-            counts = timeline.n_visits_of_subject[some, None, None]
-            by_within += counts * (own @ unknown @ own - own)
-        else:
-            left = own @ unknown[of_visit] @ own - own
-            by_within += np.add.reduceat(factors * left, starts, axis=0)
-        found.by_within[some] = 0.5 * by_within
-        whole = totals[some]
-        pulled = total - whole @ levels
-        by_between = (weights[:, None] * pulled) @ pulled.swapaxes(1, 2)
-        found.by_between[some] = 0.5 * (by_between + whole @ unknown @ whole - whole)
+            by_means[part.visits] = pull.by_values.sum(axis=2).T
+        # By curves and scores, and from the scores by shift and log speed.
+        by_parameters, by_score = curves.pull_back(pull.by_values)
+        by_curves[some] = np.add.reduceat(by_parameters, part.starts, axis=0)
+        by_stage[0, :, some] = part.total(by_score * moved).T
+        by_stage[1, :, some] = part.total(by_score).T
+        return pull.by_within, pull.by_between
 
-    in_pieces(take, n_subjects, max(1, int(NUMBERS_AT_ONCE * n_subjects / n_numbers)))
-    weights, (speed_group, shift_group) = found.posterior.weights, problem.prior.of_subjects()
-    pull, by_skew = None, None
-    if problem.prior.population.skews is not None:
-        means, sds = shift_group
-        skewed = problem.prior.skewed_at((shifts - means) / sds, problem.prior.groups)
-        pull, by_skew = skewed.pull, np.sum(weights * skewed.by_skew, axis=0)
-    of_speed = points.log_speeds.by_group(weights, by_stage[0], *speed_group)
-    of_shift = points.shifts.by_group(weights, by_stage[1], *shift_group, pull)
-    np.stack([*of_shift, *of_speed], axis=1, out=found.by_population)
-    return replace(found, by_skew=by_skew)
+    n_numbers = problem.pooled.means.size * n_points
+    pieces = in_pieces(take, n_subjects, max(1, int(NUMBERS_AT_ONCE * n_subjects / n_numbers)))
+    by_within, by_between = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    by_population, by_scale, by_skew = points.by_population(
+        problem.prior, posterior.weights, by_stage
+    )
+    return Evaluation(
+        log_likelihoods,
+        posterior,
+        by_curves,
+        by_within,
+        by_between,
+        by_population,
+        by_means,
+        by_skew,
+        by_scale,
+    )
+
+
+def contrast(
+    problem: CorrelatedStageProblem, posterior: Posterior, contrasts: Array
+) -> list[Evaluation]:
+    """Covariances, over the posteriors, of the log-density's gradient with some of the stage.
+
+    Parameters
+    ----------
+    problem : CorrelatedStageProblem
+        Subjects and parameters.
+    posterior : Posterior
+        Where they are.
+    contrasts : (n, n_points, n_subjects)
+        Of the stage, each of mean 0 over the posterior.
+
+    Returns
+    -------
+    list of Evaluation
+        One for each contrast: in place of an expected gradient, its covariance with the contrast.
+    """
+    timeline, prior = problem.timeline, problem.prior
+    part = Part.of(timeline, slice(0, timeline.n_subjects))
+    scores = np.ascontiguousarray(timeline.scores(posterior.speeds, posterior.shifts).T)
+    curves = problem.trajectories.at_points(scores)
+    residuals = noise_of(problem).residuals(part, curves)
+    (speed_means, speed_sds), (shift_means, shift_sds) = prior.of_subjects()
+    along_speed = (posterior.log_speeds - speed_means) / speed_sds
+    along_shift = (posterior.shifts - shift_means) / shift_sds
+    skewed = None if prior.population.skews is None else prior.skewed_at(along_shift, prior.groups)
+    of_shift = along_shift if skewed is None else skewed.pull
+    found = []
+    for each in contrasts:
+        weights = posterior.weights * each
+        pull = residuals.pull(weights.T, "each")
+        by_population = [
+            np.sum(weights * of_shift, axis=0) / shift_sds,
+            np.sum(weights * of_shift * along_shift, axis=0),
+            np.sum(weights * along_speed, axis=0) / speed_sds,
+            np.sum(weights * along_speed**2, axis=0),
+        ]
+        by_curves = np.add.reduceat(curves.pull_back(pull.by_values)[0], part.starts, axis=0)
+        found.append(
+            Evaluation(
+                np.zeros(timeline.n_subjects),
+                posterior,
+                by_curves,
+                pull.by_within,
+                pull.by_between,
+                np.stack(by_population, axis=1),
+                pull.by_values.sum(axis=2).T[: None if problem.sites is not None else 0],
+                None if skewed is None else np.sum(weights * skewed.by_skew, axis=0),
+            )
+        )
+    return found

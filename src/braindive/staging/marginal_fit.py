@@ -100,7 +100,8 @@ class MarginalFit:
         everyone = replace(self.climb.problem, pooled=pooled, noise=noise)
         n_subjects, posterior = everyone.timeline.n_subjects, self.climb.evaluation.posterior
         if n_subjects <= _MANY_SUBJECTS:
-            found = self._go_on(everyone, posterior, _FINE_STEPS, EXACTLY_THERE)
+            inverse = self._inverse(n_subjects)
+            found = self._go_on(everyone, posterior, _FINE_STEPS, EXACTLY_THERE, inverse)
             return found._with_skew(_FINE_STEPS)
         many = evenly(np.arange(n_subjects), _MANY_SUBJECTS)
         nearly = self._go_on(everyone.select(many), posterior.select(many), _FINE_STEPS, ON_THE_WAY)
@@ -113,7 +114,7 @@ class MarginalFit:
         Where they are, normal ones would bend the score until they look it. By the criterion of
         Schwarz (BIC), after a test by the gradient whether it is worth climbing for.
         """
-        here, worth = self.climb, 0.5 * np.log(len(self.climb.gradients))
+        here, worth = self.climb, 0.5 * np.log(self.climb.n_subjects)
         problem, prior = here.problem, here.problem.prior
         if self.packing.is_skewed or not self.packing.has_follow_up:
             return self
@@ -123,7 +124,7 @@ class MarginalFit:
         posterior = here.evaluation.posterior
         points = posterior.lay_points(prior, FINE)
         there = look(problem, packing.pack(problem), points, packing, self.priors)
-        step = np.linalg.solve(there.information(packing), there.gradient)
+        step = there.inverse_products(packing, points) @ there.gradient
         if float(there.gradient @ step) < _WORTH_TRYING:
             return self
         skewed = replace(self, climb=there, packing=packing)
@@ -141,9 +142,8 @@ class MarginalFit:
         problem, posterior = self.climb.problem, self.climb.evaluation.posterior
         problem = replace(problem, multipliers=multipliers)
         is_many = problem.timeline.n_subjects > _MANY_SUBJECTS
-        return self._go_on(
-            problem, posterior, _LAST_STEPS if is_many else _FINE_STEPS, EXACTLY_THERE
-        )
+        steps = _LAST_STEPS if is_many else _FINE_STEPS
+        return self._go_on(problem, posterior, steps, EXACTLY_THERE, self.climb.inverse)
 
     def _with_sites(self, sites: SiteMeans) -> MarginalFit:
         """Return the same with other offsets of sites, another prior of them, and their noise."""
@@ -160,7 +160,8 @@ class MarginalFit:
     def on_fine_points(self) -> MarginalFit:
         """Climb to the optimum with fine points, on the same means."""
         posterior = self.climb.evaluation.posterior
-        return self._go_on(self.climb.problem, posterior, _FINE_STEPS, EXACTLY_THERE)
+        inverse = self._inverse(self.climb.n_subjects)
+        return self._go_on(self.climb.problem, posterior, _FINE_STEPS, EXACTLY_THERE, inverse)
 
     def seen_by(self, everyone: CorrelatedStageProblem) -> MarginalFit:
         """Return the same fit with the posteriors of other subjects."""
@@ -168,24 +169,28 @@ class MarginalFit:
         everyone = self.packing.unpack(here.vector, everyone)
         points = searched_points(everyone, here.known_shifts, COARSE)
         there = look(everyone, here.vector, points, self.packing, self.priors)
-        return replace(self, climb=replace(there, inverse=self._inverse(len(there.gradients))))
+        return replace(self, climb=replace(there, inverse=self._inverse(there.n_subjects)))
 
     def _go_on(
-        self, problem: CorrelatedStageProblem, posterior: Posterior, steps: int, there: float
+        self,
+        problem: CorrelatedStageProblem,
+        posterior: Posterior,
+        steps: int,
+        there: float,
+        inverse: Array | None = None,
     ) -> MarginalFit:
         """Climb with fine points that begin from what is known of where subjects are.
 
         Where finer ones see that something is left to climb, they are climbed.
         """
         start = self.packing.unpack(self.climb.vector, problem)
-        here = self._climb(
-            start, posterior, FINE, steps, self._inverse(problem.timeline.n_subjects), there
-        )
+        here = self._climb(start, posterior, FINE, steps, inverse, there)
         points = here.evaluation.posterior.lay_points(here.problem.prior, FINER)
         finer = look(here.problem, here.vector, points, self.packing, self.priors)
-        step = np.linalg.solve(finer.information(self.packing), finer.gradient)
+        step = finer.inverse_products(self.packing, points) @ finer.gradient
         if float(finer.gradient @ step) > HARDLY_LEFT:
-            here = self._climb(finer.problem, finer.evaluation.posterior, FINER, steps, None, there)
+            inverse, posterior = here.inverse, finer.evaluation.posterior
+            here = self._climb(finer.problem, posterior, FINER, steps, inverse, there)
         return replace(self, climb=here)
 
     def _climb(
@@ -200,7 +205,8 @@ class MarginalFit:
         """Climb to the optimum with points that follow it."""
         points = posterior.lay_points(start.prior, rule)
         packing, priors = self.packing, self.priors
-        return climb(start, points, packing, priors, rule, steps, inverse, near=np.inf, there=there)
+        rest = steps, inverse, np.inf, there, True
+        return climb(start, points, packing, priors, rule, *rest)
 
     def _inverse(self, n_subjects: int) -> Array | None:
         """Inverse of the Hessian for so many subjects, with whose number the curvature grows.
@@ -211,7 +217,7 @@ class MarginalFit:
         here = self.climb
         if here.inverse is None or n_subjects > FEW_PER_NUMBER * len(here.vector):
             return None
-        return here.inverse * (len(here.gradients) / n_subjects)
+        return here.inverse * (here.n_subjects / n_subjects)
 
 
 def fit_marginal(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import betaln
+from scipy.special import betaln, digamma
 
 from braindive.arrays import Array
 
@@ -72,17 +72,24 @@ class NoisePrior:
         variances = np.maximum(variances, 1e-6 * np.mean(variances) + 1e-300)
         usual = float(np.log(np.mean(variances)))
 
-        def loss(packed: Array) -> float:
-            ratios = np.log(variances) - basis @ packed[:3] - usual
-            fits = float(np.sum(_log_density(ratios, freedom, np.exp(packed[3]))))
-            weak = (packed[1] / _TREND) ** 2 + (packed[2] / _BEND) ** 2
-            weak += ((packed[3] - _FREEDOM[0]) / _FREEDOM[1]) ** 2
-            return 0.5 * float(weak) - fits
+        log_variances = np.log(variances) - usual
+        centres = np.array([0.0, 0.0, 0.0, _FREEDOM[0]])
+        sds = np.array([np.inf, _TREND, _BEND, _FREEDOM[1]])
+
+        def loss(packed: Array) -> tuple[float, Array]:
+            prior = float(np.exp(packed[3]))
+            ratios = log_variances - basis @ packed[:3]
+            fits = float(np.sum(_log_density(ratios, freedom, prior)))
+            by_ratio, by_prior = _log_density_gradient(ratios, freedom, prior)
+            away = (packed - centres) / sds
+            gradient = away / sds + np.append(by_ratio @ basis, -prior * np.sum(by_prior))
+            return 0.5 * float(away @ away) - fits, gradient
 
         start = np.array([0.0, 0.0, 0.0, _FREEDOM[0]])
         most = np.log(_MOST_FREEDOM)
         bounds = [(-10, 10), (-3, 3), (-2, 2), (0.0, most)]
-        found = minimize(loss, start, method="L-BFGS-B", bounds=bounds).x
+        options = {"ftol": 1e-14, "gtol": 1e-8 * len(variances)}
+        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
         trend = found[:3] + np.array([usual, 0.0, 0.0])
         low, high = float(standard.min()), float(standard.max())
         return cls(trend, centre, spread, low, high, float(np.exp(found[3])))
@@ -125,3 +132,13 @@ def _log_density(log_ratios: Array, freedom: Array, prior: float) -> Array:
         - (half + other) * np.log1p(freedom / prior * np.exp(log_ratios))
         - betaln(half, other)
     )
+
+
+def _log_density_gradient(log_ratios: Array, freedom: Array, prior: float) -> tuple[Array, Array]:
+    """Derivatives of `_log_density` by the log ratios and by the prior's degrees of freedom."""
+    half, other = freedom / 2, prior / 2
+    odds = freedom / prior * np.exp(log_ratios)
+    share = odds / (1 + odds)
+    by_ratio = half - (half + other) * share
+    by_prior = 0.5 * (digamma(half + other) - digamma(other) - np.log1p(odds)) - by_ratio / prior
+    return by_ratio, by_prior

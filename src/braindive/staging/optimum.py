@@ -15,8 +15,9 @@ import numpy as np
 from braindive.arrays import Array
 from braindive.staging.covariance import CorrelatedStageProblem
 from braindive.staging.likelihood import Evaluation, evaluate
+from braindive.staging.observed_information import inverse_information, scale_moves
 from braindive.staging.packing import Packing
-from braindive.staging.posterior import Points, Rule
+from braindive.staging.posterior import FINE, Points, Rule
 from braindive.staging.weak_priors import WeakPriors
 
 # Squared length of the gradient in standard errors below which the points of the integral stay,
@@ -25,9 +26,10 @@ from braindive.staging.weak_priors import WeakPriors
 _NEAR = 0.5
 EXACTLY_THERE = 1e-7
 # Points that stayed are laid anew where so little is left to climb, until that leaves hardly more
-# (half a standard error, of all parameters together), for no more than so many rounds: where curves
-# begin within a wide posterior, every new set of points moves the optimum a little.
-ON_THE_WAY, _HARDLY_MOVED, _MOST_ROUNDS = 0.03, 0.3, 6
+# (half a standard error, of all parameters together) and the objective hardly another, for no more
+# than so many rounds: where curves begin within a wide posterior, every new set of points moves the
+# optimum a little.
+ON_THE_WAY, _HARDLY_MOVED, _HARDLY_SEEN, _MOST_ROUNDS = 0.03, 0.3, 0.3, 12
 # What is left at most where a climb counts as finished.
 HARDLY_LEFT = 0.1
 # Longest step in standard errors of each parameter: at the start, ever, and so short that another
@@ -38,8 +40,9 @@ _STEP, _LONGEST, _SHORTEST = 1.0, 3.0, 1e-5
 FEW_PER_NUMBER = 3
 # Subjects for each number from which on their gradients alone tell where to begin. A choice.
 _MANY_PER_NUMBER = 10
-# Share of the hoped-for gain below which a step is not taken (Armijo).
-_WORTHWHILE = 1e-4
+# Share of the hoped-for gain below which a step is not taken (Armijo), and what rounding may take
+# away from it, as a share of the objective, a sum over subjects.
+_WORTHWHILE, _ROUNDING = 1e-4, 1e-13
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,6 @@ class Climb:
         Log-likelihood and log-prior.
     gradient : (n_numbers,)
         Of the objective.
-    gradients : (n_subjects, n_numbers)
-        Of the subjects' log-likelihoods.
     curvature : (n_numbers,)
         Of the priors.
     inverse : (n_numbers, n_numbers) or None
@@ -75,27 +76,47 @@ class Climb:
     evaluation: Evaluation
     objective: float
     gradient: Array
-    gradients: Array
     curvature: Array
     inverse: Array | None = None
     decrement: float = np.inf
     n_evaluations: int = 1
 
-    def information(self, packing: Packing) -> Array:
-        """Of the packed parameters, to begin with.
+    def inverse_information(self, packing: Packing) -> Array | None:
+        """Of the packed parameters, where that can be told near the optimum."""
+        posterior = self.evaluation.posterior
+        return inverse_information(self.problem, posterior, packing, self.vector, self.curvature)
 
-        It comes from the subjects' gradients, whose outer products are shrunk to their diagonal.
-        Where subjects are not many, that of E and B is what it would be at known stages.
+    def inverse_products(self, packing: Packing, points: Points | None = None) -> Array:
+        """The same from the subjects' gradients, as good anywhere.
+
+        Their outer products are shrunk to their diagonal. Where subjects are not many, that of E
+        and B is what it would be at known stages.
+
+        Parameters
+        ----------
+        packing : Packing
+            Of the parameters.
+        points : Points, optional
+            Of the integral; by default around the subjects' posteriors.
         """
-        n_subjects, n_numbers = self.gradients.shape
+        if points is None:
+            points = self.evaluation.posterior.lay_points(self.problem.prior, FINE)
+        at = evaluate(self.problem, points, "each")
+        gradients = packing.gradients(self.vector, self.problem, at)
+        n_subjects, n_numbers = gradients.shape
+        found = np.diag(self.curvature + 1e-8)
         if n_subjects >= _MANY_PER_NUMBER * n_numbers:
-            return _shrunk(self.gradients) + np.diag(self.curvature + 1e-8)
+            return np.linalg.inv(_shrunk(gradients) + found)
         staged = packing.of_stages()
         others = np.setdiff1d(np.arange(n_numbers), staged)
-        found = np.diag(self.curvature + 1e-8)
-        found[np.ix_(staged, staged)] += _shrunk(self.gradients[:, staged])
+        found[np.ix_(staged, staged)] += _shrunk(gradients[:, staged])
         found[np.ix_(others, others)] += packing.covariance_information(self.vector, self.problem)
-        return found
+        return np.linalg.inv(found)
+
+    @property
+    def n_subjects(self) -> int:
+        """Number of subjects."""
+        return self.problem.timeline.n_subjects
 
     @property
     def known_shifts(self) -> Array:
@@ -108,25 +129,48 @@ class Climb:
         return self.decrement < HARDLY_LEFT
 
 
+@dataclass(frozen=True)
+class Frame:
+    """Points of the integral that move with the curves.
+
+    Parameters
+    ----------
+    points : Points
+        Where they were laid.
+    vector : (n_numbers,)
+        Parameters then.
+    moves : (2, n_numbers)
+        By how much origin and log unit of the score move with the parameters; see `scale_moves`.
+    """
+
+    points: Points
+    vector: Array
+    moves: Array
+
+    def at(self, vector: Array) -> Points:
+        """Return where they are with other parameters."""
+        origin, log_unit = self.moves @ (vector - self.vector)
+        return replace(self.points, origin=float(origin), log_unit=float(log_unit))
+
+
 def look(
     problem: CorrelatedStageProblem,
     vector: Array,
-    points: Points,
+    points: Points | Frame,
     packing: Packing,
     priors: WeakPriors,
 ) -> Climb:
     """Evaluate the objective and its gradient at packed parameters."""
     there = packing.unpack(vector, problem)
-    at = evaluate(there, points)
-    gradients = packing.gradients(vector, there, at)
+    at = evaluate(there, points.at(vector) if isinstance(points, Frame) else points, "sum")
+    by_points = points.moves.T @ at.by_scale if isinstance(points, Frame) else 0.0
     value, gradient, curvature = priors.log_density(packing, vector)
     return Climb(
         there,
         vector,
         at,
         float(at.log_likelihoods.sum()) + value,
-        gradients.sum(axis=0) + gradient,
-        gradients,
+        packing.gradient(vector, there, at) + gradient + by_points,
         curvature,
     )
 
@@ -134,7 +178,7 @@ def look(
 def _try(
     problem: CorrelatedStageProblem,
     vector: Array,
-    points: Points,
+    points: Frame,
     packing: Packing,
     priors: WeakPriors,
 ) -> Climb | None:
@@ -157,6 +201,7 @@ def climb(
     inverse: Array | None = None,
     near: float = _NEAR,
     there: float = ON_THE_WAY,
+    is_near: bool = False,
 ) -> Climb:
     """Climb from a problem's parameters to the optimum.
 
@@ -178,53 +223,73 @@ def climb(
         Squared length of the gradient in standard errors below which points stay where they are.
     there : float
         That below which the optimum is found.
+    is_near : bool
+        Whether the climb begins near the optimum: points then move with the curves, and it begins
+        with the information that is left (`observed_information`).
 
     Returns
     -------
     Climb
     """
-    here = look(problem, packing.pack(problem), points, packing, priors)
-    fresh = inverse is None
+    vector = packing.pack(problem)
+    here = look(problem, vector, points, packing, priors)
+    moves = np.zeros((2, len(vector)))
+    if is_near:
+        moves = scale_moves(here.problem, here.evaluation.posterior, packing, vector)
+    fresh, frame = inverse is None, Frame(points, vector, moves)
+    if inverse is None and is_near:
+        inverse = here.inverse_information(packing)
     if inverse is None:
-        inverse = np.linalg.inv(here.information(packing))
-    longest, n_evaluations, decrement = _STEP, 1, np.inf
+        inverse = here.inverse_products(packing, points)
+    longest, n_evaluations, decrement, before = _STEP, 1, np.inf, here.objective
     frozen, n_rounds, is_new, is_last = False, 0, False, True
     for _ in range(max_iter):
         direction = inverse @ here.gradient
         decrement = float(here.gradient @ direction)
         if is_new:
-            is_last = decrement < _HARDLY_MOVED or n_rounds == _MOST_ROUNDS
+            is_last = decrement < _HARDLY_MOVED and abs(here.objective - before) < _HARDLY_SEEN
+            is_last = is_last or n_rounds == _MOST_ROUNDS
         found = decrement < (there if is_last else max(there, ON_THE_WAY))
         if found and is_last:
             break
         if decrement >= near or found or not frozen:
             points = here.evaluation.posterior.lay_points(here.problem.prior, rule)
+            frame = Frame(points, here.vector, moves)
         is_new = found or (decrement < near and not frozen)
         if is_new:
             # Look from the new points before going on: they stay until the optimum is found.
-            here = _try(problem, here.vector, points, packing, priors) or here
+            before = here.objective
+            here = _try(problem, here.vector, frame, packing, priors) or here
             frozen, n_rounds = True, n_rounds + 1
             n_evaluations += 1
+            if is_near and n_rounds == 2:
+                told = here.inverse_information(packing)
+                inverse = inverse if told is None else told
             continue
         frozen = frozen and decrement < near
         furthest = longest * np.sqrt(len(direction))
         length = min(float(np.sqrt(decrement)), furthest)
         step = direction * (length / np.sqrt(decrement))
-        next_ = _try(problem, here.vector + step, points, packing, priors)
+        next_ = _try(problem, here.vector + step, frame, packing, priors)
         n_evaluations += 1
-        hoped = _WORTHWHILE * float(here.gradient @ step)
-        if next_ is not None and next_.objective - here.objective >= hoped:
+        promised = float(here.gradient @ step)
+        hoped = _WORTHWHILE * promised - _ROUNDING * abs(here.objective)
+        gain = -np.inf if next_ is None else next_.objective - here.objective
+        if next_ is not None and (gain >= hoped or (is_near and frozen and gain > -promised)):
+            # Where points stay, a step a little too far tells how the objective bends too.
             share = length / np.sqrt(decrement)
             inverse = _update(inverse, step, here.gradient - next_.gradient, share * here.gradient)
+        if next_ is not None and gain >= hoped:
             here, fresh, longest = next_, False, min(_LONGEST, 1.5 * longest)
             continue
         longest *= length / furthest / 3
         if longest < _SHORTEST:
             if fresh:
                 break
-            inverse, fresh, longest = np.linalg.inv(here.information(packing)), True, _STEP
+            inverse = here.inverse_products(packing, frame.at(here.vector))
+            fresh, longest = True, _STEP
         if not frozen:
-            here = _try(problem, here.vector, points, packing, priors) or here
+            here = _try(problem, here.vector, frame, packing, priors) or here
             n_evaluations += 1
     return replace(here, inverse=inverse, decrement=decrement, n_evaluations=n_evaluations)
 

@@ -239,11 +239,28 @@ class Packing:
 
     def gradients(self, vector: Array, problem: CorrelatedStageProblem, at: Evaluation) -> Array:
         """Gradient of each subject's log-likelihood by the vector, (n_subjects, n_numbers)."""
-        n_subjects, parts, packed = len(at.log_likelihoods), [], self.parts(vector)
+        return np.concatenate(self._gradient_parts(vector, problem, at), axis=1)
+
+    def gradient(self, vector: Array, problem: CorrelatedStageProblem, at: Evaluation) -> Array:
+        """Sum of these over subjects, (n_numbers,); derivatives by E and B may be sums already."""
+        at = replace(
+            at,
+            by_curves=at.by_curves.sum(axis=0)[None],
+            by_within=at.by_within.sum(axis=0)[None],
+            by_between=at.by_between.sum(axis=0)[None],
+        )
+        parts = self._gradient_parts(vector, problem, at)
+        return np.concatenate([part.sum(axis=0) for part in parts])
+
+    def _gradient_parts(
+        self, vector: Array, problem: CorrelatedStageProblem, at: Evaluation
+    ) -> list[Array]:
+        """Gradients by the parts of the vector, which have as many rows as what they are of."""
+        parts, packed = [], self.parts(vector)
         if self.curves_vary:
             by_curves = at.by_curves.copy()
             by_curves[..., self.logarithmic] *= problem.trajectories.to_array()[:, self.logarithmic]
-            parts.append(by_curves.reshape(n_subjects, -1))
+            parts.append(by_curves.reshape(len(by_curves), -1))
         if self.within is not None:
             parts.append(self.within.gradients(at.by_within, packed[Part.WITHIN]))
         if self.between is not None:
@@ -252,9 +269,8 @@ class Packing:
         parts += population
         if self.sites is not None and problem.sites is not None:
             by_sites = problem.sites.by_subject(at.by_means, problem.timeline)
-            parts.append(np.einsum("igk,gf->ifk", by_sites, self.sites).reshape(n_subjects, -1))
-        parts.append(effects)
-        return np.concatenate(parts, axis=1)
+            parts.append(np.einsum("igk,gf->ifk", by_sites, self.sites).reshape(len(effects), -1))
+        return [*parts, effects]
 
     def covariance_information(self, vector: Array, problem: CorrelatedStageProblem) -> Array:
         """Information of the numbers of E and B, were the stages known.
@@ -312,6 +328,18 @@ class Packing:
             found[last_mean, last_spread] = -(people.log_speed_sds[-1] ** 2)
         return found
 
+    def gradients_by_scale(self, problem: CorrelatedStageProblem, at: Evaluation) -> Array:
+        """Gradients by what fixes origin and unit of the score and is not packed, (n_subjects, 2).
+
+        By the last group's mean of the shift, and by that of the log speed, or without follow-up by
+        its log-sd of the shift. Where nobody differs in speed, the unit is fixed, and not here.
+        """
+        of_mean, of_spread, of_speed, _ = _by_means(problem, at)
+        last = (problem.prior.groups == self.n_groups - 1)[:, None]
+        if self.has_follow_up and not self.speeds_vary:
+            return last * of_mean[:, None]
+        return last * np.stack([of_mean, of_speed if self.has_follow_up else of_spread], axis=1)
+
     def _population_gradients(self, problem: CorrelatedStageProblem, at: Evaluation) -> list[Array]:
         """Each subject's gradient by its own group's parameters, 0 by the others', and effects.
 
@@ -319,12 +347,7 @@ class Packing:
         """
         prior, people, groups = problem.prior, problem.prior.population, problem.prior.groups
         member = (groups[:, None] == np.arange(self.n_groups)).astype(float)
-        of_mean, of_spread, of_speed, of_speed_spread = at.by_population.T
-        if prior.design is not None:
-            # Who is faster is further on at the mean of its visits too.
-            on_the_way = of_mean * prior.leads(groups)
-            of_speed = of_speed + on_the_way
-            of_speed_spread = of_speed_spread + on_the_way * people.log_speed_sds[groups] ** 2
+        of_mean, of_spread, of_speed, of_speed_spread = _by_means(problem, at)
         by_mean, by_spread, by_speed, by_speed_spread = (
             member * column[:, None] for column in (of_mean, of_spread, of_speed, of_speed_spread)
         )
@@ -342,6 +365,18 @@ class Packing:
                 prior.design.log_speed * of_speed[:, None],
             ]
         return [*parts, np.concatenate(by_effects, axis=1)]
+
+
+def _by_means(problem: CorrelatedStageProblem, at: Evaluation) -> tuple[Array, ...]:
+    """Gradients by each subject's own mean and log-sd of the shift, and of the log speed."""
+    prior, groups = problem.prior, problem.prior.groups
+    of_mean, of_spread, of_speed, of_speed_spread = at.by_population.T
+    if prior.design is not None:
+        # Who is faster is further on at the mean of its visits too.
+        on_the_way = of_mean * prior.leads(groups)
+        sds = prior.population.log_speed_sds[groups]
+        of_speed, of_speed_spread = of_speed + on_the_way, of_speed_spread + on_the_way * sds**2
+    return of_mean, of_spread, of_speed, of_speed_spread
 
 
 def _visits_worth(problem: CorrelatedStageProblem) -> Array:

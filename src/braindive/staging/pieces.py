@@ -16,6 +16,7 @@ from joblib import effective_n_jobs
 from braindive.arrays import Array, IntArray
 from braindive.dive.stages import GRID, settle_stages, shift_grid
 from braindive.staging.covariance import CorrelatedStageProblem
+from braindive.staging.residuals import heights_at
 
 T = TypeVar("T")
 
@@ -139,7 +140,7 @@ def search_modes(
 
     def best(some: CorrelatedStageProblem, part: slice) -> tuple[Array, Array]:
         tried = np.where(np.isnan(grid), usual[part], grid)
-        heights = some.heights(np.broadcast_to(np.log(speeds[part]), tried.shape), tried)
+        heights = heights_at(some, np.broadcast_to(np.log(speeds[part]), tried.shape), tried)
         highest = tried[heights.argmax(axis=0), np.arange(tried.shape[1])]
         return highest, _two_peaks(heights[1:], along)
 

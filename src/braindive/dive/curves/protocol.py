@@ -104,13 +104,12 @@ class Curves(ABC):
 
         A shape whose values and derivatives share work may have a cheaper way.
         """
-        n_visits, n_points = scores.shape
-        shape, flat = (n_visits, n_points, len(self)), scores.ravel()
-        jacobian = self.jacobian(flat).reshape(*shape, -1)
+        shape, flat = (len(self), *scores.shape), scores.ravel()
+        jacobian = self.jacobian(flat).T
         return CurvesAtPoints(
-            self.evaluate(flat).reshape(shape).swapaxes(1, 2),
-            self.slope(flat).reshape(shape).swapaxes(1, 2),
-            np.ascontiguousarray(jacobian.transpose(3, 0, 2, 1)),
+            np.ascontiguousarray(self.evaluate(flat).T).reshape(shape),
+            np.ascontiguousarray(self.slope(flat).T).reshape(shape),
+            np.ascontiguousarray(jacobian).reshape(-1, *shape),
         )
 
     @abstractmethod
@@ -211,14 +210,27 @@ class AtPoints(Protocol):
 
     @property
     def values(self) -> Array:
-        """Of the curves, (n_visits, n_clusters, n_points)."""
+        """Of the curves, (n_clusters, n_visits, n_points)."""
+
+    def mixed(self, matrix: Array, offsets: Array) -> Array:
+        """Product of a matrix of clusters with the values, and offsets of visits.
+
+        Parameters
+        ----------
+        matrix : (n_clusters, n_clusters)
+        offsets : (n_clusters, n_visits)
+
+        Returns
+        -------
+        (n_clusters, n_visits, n_points) array
+        """
 
     def pull_back(self, by_values: Array) -> tuple[Array, Array]:
         """From a gradient by the values to those by parameters and scores (the chain rule).
 
         Parameters
         ----------
-        by_values : (n_visits, n_clusters, n_points)
+        by_values : (n_clusters, n_visits, n_points)
 
         Returns
         -------
@@ -235,9 +247,9 @@ class CurvesAtPoints:
 
     Parameters
     ----------
-    values, slope : (n_visits, n_clusters, n_points)
+    values, slope : (n_clusters, n_visits, n_points)
         Of the curves.
-    jacobian : (n_parameters, n_visits, n_clusters, n_points)
+    jacobian : (n_parameters, n_clusters, n_visits, n_points)
         Derivatives by the parameters.
     """
 
@@ -245,10 +257,14 @@ class CurvesAtPoints:
     slope: Array
     jacobian: Array
 
+    def mixed(self, matrix: Array, offsets: Array) -> Array:
+        """Product of a matrix of clusters with the values, and offsets of visits."""
+        return np.asarray(np.tensordot(matrix, self.values, 1) + offsets[:, :, None])
+
     def pull_back(self, by_values: Array) -> tuple[Array, Array]:
         """From a gradient by the values to those by parameters and scores."""
-        by_parameters = np.einsum("nkq,pnkq->nkp", by_values, self.jacobian)
-        return by_parameters, np.einsum("nkq,nkq->nq", by_values, self.slope)
+        by_parameters = np.einsum("knq,pknq->nkp", by_values, self.jacobian)
+        return by_parameters, np.einsum("knq,knq->nq", by_values, self.slope)
 
 
 _Shape = TypeVar("_Shape", bound=Curves)

@@ -85,13 +85,10 @@ class Trajectories(Curves):
 
     def at_points(self, scores: Array) -> SigmoidsAtPoints:
         """Values at several scores of every visit; derivatives come of the same exponentials."""
-        a, b, c, d = (x[:, None] for x in self.to_array().T)
-        rise = b * scores[:, None]
+        b, c = self.steepness[:, None, None], self.midpoint[:, None, None]
+        rise = b * scores
         rise -= b * c
-        _logistic(rise)
-        values = a * rise
-        values += d
-        return SigmoidsAtPoints(values, rise, scores, self)
+        return SigmoidsAtPoints(_logistic(rise), scores, self)
 
     def canonical(self) -> Trajectories:
         """Return the same curves with positive steepness: (a, b, c, d) = (-a, -b, c, d + a)."""
@@ -198,41 +195,55 @@ def _floating(scores: Array) -> Array:
 def _logistic(x: Array) -> Array:
     """1 / (1 + exp(-x)), in place: a third of the time of SciPy's, which takes one at a time."""
     np.negative(x, out=x)
-    # Beyond, the exponential would overflow, and the curve is level.
-    np.minimum(x, 700.0 if x.dtype == np.float64 else 80.0, out=x)
-    np.exp(x, out=x)
+    # Where the exponential overflows, the curve is level.
+    with np.errstate(over="ignore"):
+        np.exp(x, out=x)
     x += 1.0
     return np.asarray(np.divide(1.0, x, out=x))
 
 
 @dataclass(frozen=True)
 class SigmoidsAtPoints:
-    """`AtPoints` whose derivatives are made when they are needed.
+    """`AtPoints` whose values and derivatives are made when they are needed.
 
     Parameters
     ----------
-    values, rise : (n_visits, n_clusters, n_points)
-        Of the curves, and how much of the change is done.
+    rise : (n_clusters, n_visits, n_points)
+        How much of the change is done.
     scores : (n_visits, n_points)
         Where.
     curves : Trajectories
         Which.
     """
 
-    values: Array
     rise: Array
     scores: Array
     curves: Trajectories
 
+    @property
+    def values(self) -> Array:
+        """Of the curves."""
+        values = self.curves.amplitude[:, None, None] * self.rise
+        values += self.curves.baseline[:, None, None]
+        return values
+
+    def mixed(self, matrix: Array, offsets: Array) -> Array:
+        """Product of a matrix of clusters with the values, and offsets of visits."""
+        flat = self.rise.reshape(len(self.rise), -1)
+        mixed = ((matrix * self.curves.amplitude) @ flat).reshape(self.rise.shape)
+        mixed += (offsets + (matrix @ self.curves.baseline)[:, None])[:, :, None]
+        return mixed
+
     def pull_back(self, by_values: Array) -> tuple[Array, Array]:
         """From a gradient by the values to those by a, b, c, d and by the scores."""
-        a, b, c, _ = self.curves.to_array().T
+        a, b, c = self.curves.amplitude, self.curves.steepness, self.curves.midpoint
+        n_clusters, ones = len(self.rise), np.ones(self.scores.shape[1])
         by_rise = by_values * self.rise
-        by_amplitude = by_rise.sum(axis=2)
-        # a g (1 - g), by which the values change with b (s - c)
+        by_amplitude = by_rise @ ones
+        # g (1 - g), by which the rise changes with b (s - c)
         by_rise -= by_rise * self.rise
-        by_rise *= a[:, None]
-        total = by_rise.sum(axis=2)
-        away = np.einsum("nkq,nq->nk", by_rise, self.scores) - c * total
-        by_parameters = [by_amplitude, away, -b * total, by_values.sum(axis=2)]
-        return np.stack(by_parameters, axis=2), np.einsum("nkq,k->nq", by_rise, b)
+        total = (by_rise @ ones).T
+        away = np.einsum("knq,nq->nk", by_rise, self.scores) - c * total
+        by_parameters = [by_amplitude.T, a * away, -a * b * total, (by_values @ ones).T]
+        by_scores = (a * b) @ by_rise.reshape(n_clusters, -1)
+        return np.stack(by_parameters, axis=2), by_scores.reshape(self.scores.shape)
