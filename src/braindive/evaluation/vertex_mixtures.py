@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from braindive.arrays import Array, IntArray
-from braindive.evaluation.vertex_evidence import Population
+from braindive.dive.vertex_evidence import Population
 
 # Variances of groups are alike up to about this factor (its logarithm); a choice.
 _ALIKE = np.log(2.0)
