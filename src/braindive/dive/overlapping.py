@@ -36,10 +36,12 @@ _IN_ORDER = 0.9
 # published likelihood is not too sure of labels. Measured: agreement with the truth gains with 75
 # people (0.5) and more, and loses with 30 (0.8).
 _KNOWN = 0.5
-# Least and largest distance of groups, as a share of that of the slices. Measured with midpoints a
-# third of a standard deviation apart, which no data tell from one group: nearer than the first,
-# labels gain nothing more, and few are sure. Above the second, hardly a label would change.
-_NEAREST, _FURTHEST = 0.6, 0.95
+# Distance in standard deviations below which two normal distributions have one peak.
+_ONE_PEAK = 2.0
+# Least distance of groups, as a share of that of the slices. Measured with midpoints a third of a
+# standard deviation apart, which no data tell from one group: nearer than this, labels gain nothing
+# more, and few are sure.
+_NEAREST = 0.6
 
 
 def curves_of_mixture(problem: Problem, parameters: Parameters, z: Array) -> Parameters | None:
@@ -78,14 +80,14 @@ def curves_of_mixture(problem: Problem, parameters: Parameters, z: Array) -> Par
     binned = binned.known_less(population.coarseness(binned))
     evidence = log_evidence_of_midpoints(population, binned)
     evidence = np.exp(evidence - evidence.max(axis=0))
-    onsets = found.trajectories.onset(scores)
-    order = np.argsort(onsets, kind="stable")
+    order = np.argsort(found.trajectories.onset(scores), kind="stable")
     midpoints, errors = _estimates(population.midpoints, evidence)
     if share_in_order(midpoints, z[:, order].argmax(axis=1)) < _IN_ORDER:
         return None
-    centres = (onsets - scores.mean()) / (scores.std() or 1.0)
-    groups = draw_together(population.midpoints, evidence, centres)
-    if groups.nearer > _FURTHEST or np.median(errors) > _KNOWN * groups.width:
+    weights = z / z.sum(axis=0)
+    groups = draw_together(population.midpoints, evidence, midpoints @ weights, midpoints.std())
+    distance = float(np.diff(np.sort(groups.means)).min())
+    if distance > _ONE_PEAK * groups.width or np.median(errors) > _KNOWN * groups.width:
         return None
     ended = m_step(pool(some, groups.members(evidence)), some, parameters, 0)
     # With one noise for all, labels are those of the nearest curves.
@@ -153,17 +155,17 @@ class Groups:
 
     Parameters
     ----------
-    densities : (n_points, n_groups)
-        Probability of each point of the grid in each group.
+    means : (n_groups,)
+        Of the groups.
     width : float
         Standard deviation of a group.
-    nearer : float
-        Distance of the groups, as a share of that of the centres they were given.
+    densities : (n_points, n_groups)
+        Probability of each point of the grid in each group.
     """
 
-    densities: Array
+    means: Array
     width: float
-    nearer: float
+    densities: Array
 
     def evidence(self, of_points: Array) -> Array:
         """Evidence of vertices for each group, (n, n_groups), from that for points."""
@@ -175,7 +177,7 @@ class Groups:
         return np.asarray(evidence / evidence.sum(axis=1, keepdims=True))
 
 
-def draw_together(points: Array, evidence: Array, centres: Array) -> Groups:
+def draw_together(points: Array, evidence: Array, centres: Array, spread: float) -> Groups:
     """Likeliest groups whose centres lie as the given ones do, nearer to each other.
 
     Parameters
@@ -186,22 +188,29 @@ def draw_together(points: Array, evidence: Array, centres: Array) -> Groups:
         Of vertices for each of them, at most 1.
     centres : (n_groups,)
         Where the slices of the published likelihood lie.
+    spread : float
+        Standard deviation of all midpoints; no group is wider.
     """
     middle, step = float(centres.mean()), float(points[1] - points[0])
 
     def groups(numbers: Array) -> Groups:
         where, log_width, nearer = (float(number) for number in numbers)
-        width = np.exp(log_width)
-        away = points[:, None] - where - nearer * (centres - middle)
-        density = np.exp(-0.5 * (away / width) ** 2)
+        means, width = where + nearer * (centres - middle), np.exp(log_width)
+        density = np.exp(-0.5 * ((points[:, None] - means) / width) ** 2)
         density /= np.maximum(density.sum(axis=0), 1e-300)
-        return Groups(density, width, nearer)
+        return Groups(means, width, density)
 
     def loss(numbers: Array) -> float:
         return -float(np.log(groups(numbers).evidence(evidence).mean(axis=1)).mean())
 
-    # Half of the distance of neighbours is about the width of slices and groups alike.
-    width = max(float(np.ptp(centres)) / (2 * max(len(centres) - 1, 1)), step)
-    limits = [(points[0], points[-1]), (np.log(step / 2), np.log(np.ptp(points))), (_NEAREST, 1.0)]
-    start = [np.clip(middle, *limits[0]), np.log(width), 0.8]
-    return groups(minimize(loss, start, method="L-BFGS-B", bounds=limits).x)
+    narrowest, widest = np.log(step / 2), np.log(max(spread, step))
+    limits = [(points[0], points[-1]), (narrowest, widest), (_NEAREST, 1.0)]
+    # From groups apart, as wide as slices of evenly spread vertices, and from groups that overlap.
+    slices = float(np.ptp(centres)) / max(len(centres) - 1, 1) / _EVENLY_SPREAD
+    starts = [(middle, np.log(slices), 1.0), (middle, np.log(2 * slices), 0.8)]
+    lower, upper = np.array(limits).T
+    found = [
+        minimize(loss, np.clip(start, lower, upper), method="L-BFGS-B", bounds=limits)
+        for start in starts
+    ]
+    return groups(min(found, key=lambda each: float(each.fun)).x)
