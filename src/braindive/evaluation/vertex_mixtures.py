@@ -193,7 +193,7 @@ class Mixture:
         return np.asarray(expected / np.sqrt(self.covariances[group, 0, 0]))
 
     def n_distinct(self) -> int:
-        """Groups that can be told apart: those with a peak of their own and enough vertices.
+        """Groups that can be told apart: those far enough from others and with enough vertices.
 
         The two closest groups are joined until all are.
         """
