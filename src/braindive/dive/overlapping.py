@@ -71,6 +71,9 @@ def curves_of_mixture(problem: Problem, parameters: Parameters, z: Array) -> Par
     chosen[known[np.unique(np.linspace(0, len(known) - 1, _MOST_VERTICES).astype(int))]] = True
     some = replace(problem, measurements=problem.measurements.sample(chosen), staging=False)
     measurements, timeline, z = some.measurements, some.timeline, z[chosen]
+    # Clusters without vertices have no midpoints.
+    if z.sum(axis=0).min() < 1:
+        return None
     found = with_covariance(measurements, timeline, parameters, z)
     found = without_personal_noise(measurements, timeline, found, z)
     scores = timeline.scores(found.speeds, found.shifts)
@@ -206,7 +209,7 @@ def draw_together(points: Array, evidence: Array, centres: Array, spread: float)
     narrowest, widest = np.log(step / 2), np.log(max(spread, step))
     limits = [(points[0], points[-1]), (narrowest, widest), (_NEAREST, 1.0)]
     # From groups apart, as wide as slices of evenly spread vertices, and from groups that overlap.
-    slices = float(np.ptp(centres)) / max(len(centres) - 1, 1) / _EVENLY_SPREAD
+    slices = max(np.ptp(centres) / (len(centres) - 1) / _EVENLY_SPREAD, step / 2)
     starts = [(middle, np.log(slices), 1.0), (middle, np.log(2 * slices), 0.8)]
     lower, upper = np.array(limits).T
     found = [
