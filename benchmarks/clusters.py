@@ -104,6 +104,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--oracle", action="store_true")
+    parser.add_argument("--true", type=int, nargs="+", help="only rows with these true numbers")
     arguments = parser.parse_args()
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     if arguments.oracle:
@@ -118,6 +119,7 @@ def main() -> None:
         for n_true in (2, 3, 4, 5)
     ]
     cells.append((0, True, False))
+    cells = [cell for cell in cells if arguments.true is None or cell[0] in arguments.true]
     tasks = [(*cell, seed) for seed in seeds for cell in cells]
     found = []
     for task, answer in zip(

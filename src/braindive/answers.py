@@ -14,6 +14,7 @@ import numpy as np
 from braindive.arrays import Array, BoolArray
 from braindive.dive.e_step import carried, relabel
 from braindive.dive.em import noise_variance, own_variance
+from braindive.dive.overlapping import curves_of_mixture
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.problem import Parameters, Problem, State
 from braindive.dive.starts import Outcome
@@ -128,7 +129,7 @@ def marginal_answer(
     if sites is not None:
         sites = sites.learn(fit, problem, shown, z)
         problem = replace(problem, measurements=sites.adjust(problem.measurements))
-    state = relabel(problem, shown, z)
+    state = relabel(problem, curves_of_mixture(problem, shown, z) or shown, z)
     pooled, z = _pooled(state, problem), state.responsibilities
     if sites is not None:
         offsets = SiteMeans.at(sites.sites, sites.by_cluster(z, unit_scale))

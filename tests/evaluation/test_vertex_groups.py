@@ -9,11 +9,9 @@ from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture
 
 import braindive as bd
-from braindive.evaluation.vertex_evidence import (
-    Binned,
-    Population,
+from braindive.dive.vertex_evidence import Binned, Population, log_evidence
+from braindive.evaluation.ring_evidence import (
     evidence_of_rings,
-    log_evidence,
     neighbourhoods,
     noise_in_common,
     rings_of,

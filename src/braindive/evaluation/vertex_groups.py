@@ -18,17 +18,9 @@ from braindive.arrays import Array, IntArray
 from braindive.cohort.cohort import Cohort
 from braindive.dive.design_effect import without_personal_noise
 from braindive.dive.e_step import with_covariance
-from braindive.dive.vertex_curves import Bins
+from braindive.dive.vertex_evidence import learn_population, log_evidence
 from braindive.estimator import DIVE
-from braindive.evaluation.vertex_evidence import (
-    Binned,
-    PoolVertices,
-    Population,
-    evidence_of_rings,
-    log_evidence,
-    neighbourhoods,
-    rings_of,
-)
+from braindive.evaluation.ring_evidence import evidence_of_rings, neighbourhoods, rings_of
 from braindive.evaluation.vertex_mixtures import Places, fit_mixture
 from braindive.values.walking import one_thread_per_product
 
@@ -174,14 +166,7 @@ def place_vertices(model: DIVE, cohort: Cohort, graph: csr_array | None) -> Plac
         wanted &= internal.known
     found = with_covariance(products, timeline, internal.parameters, z)
     found = without_personal_noise(products, timeline, found, z)
-    scores = timeline.scores(found.speeds, found.shifts)
-    bins = Bins.of(scores)
-    (means, sizes), _ = products.run(PoolVertices(bins), wanted)
-    centre, spread = scores.mean(), scores.std() or 1.0
-    noise = found.noise[z[wanted].argmax(axis=1)]
-    binned = Binned((bins.scores - centre) / spread, means, sizes / noise**2)
-    low, high = (np.quantile(scores, [0.01, 0.99]) - centre) / spread
-    population = Population.learn(binned, low, high)
+    population, binned = learn_population(products, timeline, found, z, wanted)
     if near is None:
         evidence = log_evidence(population, binned.known_less(population.coarseness(binned)))
     else:

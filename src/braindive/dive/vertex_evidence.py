@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array, eye_array
 from scipy.special import expit, logsumexp
 
-from braindive.arrays import Array, IntArray
+from braindive.arrays import Array, BoolArray, IntArray
+from braindive.dive.problem import Parameters
+from braindive.dive.timeline import Timeline
 from braindive.dive.vertex_curves import Bins
 from braindive.values.blocks import Block, Found, Step
+from braindive.values.protocol import Products
 
 # Midpoints of the grid, and how far it goes beyond nearly all scores, in their spreads.
 _MIDPOINTS = 81
@@ -32,13 +34,6 @@ _LEARN_FROM = 400
 _STEPS = 15
 # Errors are at least so many steps of the grid, or sums over it would miss what lies between.
 _LEAST_ERROR = 0.7
-# How much vertices next to each other may differ, in spreads of the scores (midpoints) and of the
-# vertices' changes; the likeliest is taken.
-_DIFFERENCES = (0.05, 0.15, 0.3, 0.6)
-# Least share of the noise that vertices next to each other do not share.
-_LEAST_APART = 0.05
-# Probability that a vertex's neighbour is of another group.
-_FOREIGN = 0.1
 
 
 @dataclass(frozen=True)
@@ -79,6 +74,40 @@ class Binned(NamedTuple):
     def known_less(self, factor: float) -> Binned:
         """With variances so many times as large."""
         return Binned(self.scores, self.means, self.precisions / factor)
+
+
+def learn_population(
+    measurements: Products,
+    timeline: Timeline,
+    parameters: Parameters,
+    z: Array,
+    wanted: BoolArray | None = None,
+) -> tuple[Population, Binned]:
+    """How the curves of some vertices vary, and their measurements: one read of the values.
+
+    Parameters
+    ----------
+    measurements : Products
+        The products of the values.
+    timeline : Timeline
+        When subjects were seen.
+    parameters : Parameters
+        Scores, and the noise that counts for the curve of a vertex (`design_effect`).
+    z : (n_vertices, n_clusters)
+        Responsibilities.
+    wanted : (n_vertices,) bool, optional
+        Which vertices; all by default.
+    """
+    if wanted is None:
+        wanted = np.ones(len(z), dtype=bool)
+    scores = timeline.scores(parameters.speeds, parameters.shifts)
+    bins = Bins.of(scores)
+    (means, sizes), _ = measurements.run(PoolVertices(bins), wanted)
+    centre, spread = scores.mean(), scores.std() or 1.0
+    noise = parameters.noise[z[wanted].argmax(axis=1)]
+    binned = Binned((bins.scores - centre) / spread, means, sizes / noise**2)
+    low, high = (np.quantile(scores, [0.01, 0.99]) - centre) / spread
+    return Population.learn(binned, low, high), binned
 
 
 class _Moments(NamedTuple):
@@ -278,98 +307,8 @@ def _over_steepnesses(population: Population, value: Array) -> Array:
     return np.asarray(top + np.log(np.einsum("mhl,h->ml", value, population.steepnesses)))
 
 
-def noise_in_common(residuals: Array, rings: csr_array) -> float:
-    """Mean correlation of the noise of a ring's vertices.
-
-    Parameters
-    ----------
-    residuals : (n_bins, n)
-        Of vertices around curves of their own, in standard units.
-    rings : sparse (n_rings, n)
-        1 where a vertex belongs to a ring.
-    """
-    sizes = rings.sum(axis=1)
-    single = np.mean(residuals**2)
-    sums = np.asarray(rings @ residuals.T)
-    pairs = np.sum(np.mean(sums**2, axis=1) - sizes * single)
-    return float(np.clip(pairs / (single * np.sum(sizes * (sizes - 1)) + 1e-300), 0.0, 1.0))
-
-
-def evidence_of_rings(population: Population, binned: Binned, rings: csr_array) -> Array:
-    """Logarithm of the evidence for where a ring of vertices lies, (n_midpoints, n_changes, n).
-
-    Vertices next to each other have some noise in common, differ somewhat, and some may be of
-    another group: where a border passes, the evidence has two peaks instead of one between them.
-
-    Parameters
-    ----------
-    population : Population
-        Of all vertices.
-    binned : Binned
-        Vertices.
-    rings : sparse (n_rings, n)
-        1 where a vertex belongs to a ring.
-    """
-    size = float(rings.sum(axis=1).mean())
-    common = noise_in_common(population.residuals(binned), rings)
-    # What vertices of a ring differ by is judged by the noise that they do not share.
-    apart = binned.known_less(max(1 - common, _LEAST_APART))
-    some = np.unique(np.linspace(0, rings.shape[0] - 1, _LEARN_FROM // 2).astype(int))
-    few = csr_array(rings[some])
-    members = np.unique(few.indices)
-    few, apart = csr_array(few[:, members]), apart.of(members)
-    # A ring is known as well as all its vertices together.
-    apart = apart.known_less(population.coarseness(apart.known_less(1 / size)))
-    density = _density(log_evidence(population, apart))
-    best, best_value = _DIFFERENCES[0], -np.inf
-    for difference in _DIFFERENCES:
-        found = _of_rings(population, density, few, difference)
-        value = float(np.sum(logsumexp(found, axis=0)))
-        if value > best_value:
-            best, best_value = difference, value
-    together = binned.known_less(1 + (size - 1) * common)
-    together = together.known_less(population.coarseness(together.known_less(1 / size)))
-    found = _of_rings(population, _density(log_evidence(population, together)), rings, best)
-    return found.reshape(len(population.midpoints), len(_CHANGES), -1)
-
-
-def _density(log_evidence: Array) -> Array:
-    return np.asarray(np.exp(log_evidence - log_evidence.max(axis=(0, 1))))
-
-
-def _of_rings(population: Population, density: Array, rings: csr_array, difference: float) -> Array:
-    """Logarithm of the evidence of rings, (n_midpoints * n_changes, n_rings)."""
-    spread = difference * np.sqrt(population.covariance[0, 0])
-    kernels = _blur(population.midpoints, difference), _blur(population.changes, spread)
-    blurred = np.tensordot(kernels[0].astype(density.dtype), density, axes=(1, 0))
-    blurred = kernels[1].astype(density.dtype) @ blurred
-    member = (1 - _FOREIGN) * blurred + _FOREIGN * density.mean(axis=(0, 1))
-    logarithm = np.log(np.maximum(member, 1e-30)).reshape(-1, density.shape[-1])
-    return np.asarray(rings @ logarithm.T).T
-
-
-def _blur(grid: Array, spread: float) -> Array:
-    kernel = np.exp(-0.5 * ((grid[:, None] - grid) / spread) ** 2)
-    return np.asarray(kernel / kernel.sum(axis=1, keepdims=True))
-
-
-def neighbourhoods(graph: csr_array) -> csr_array:
-    """Vertices within two steps of each, itself included: nonzero in its row."""
-    near = csr_array(graph != 0, dtype=float)
-    near = near + csr_array(near @ near) + eye_array(graph.shape[0])
-    return csr_array(near)
-
-
-def rings_of(near: csr_array, chosen: IntArray, wanted: IntArray) -> csr_array:
-    """Rings around chosen vertices, among the wanted ones.
-
-    Parameters
-    ----------
-    near : sparse (n_vertices, n_vertices)
-        Of `neighbourhoods`.
-    chosen, wanted : int
-        Centres of the rings, and the vertices that are counted.
-    """
-    rings = csr_array(csr_array(near[chosen])[:, wanted])
-    rings.data[:] = 1.0
-    return rings
+def log_evidence_of_midpoints(population: Population, binned: Binned) -> Array:
+    """Logarithm of the evidence for each midpoint, (n_midpoints, n); all else is integrated out."""
+    value, _ = population.log_evidence(population.moments(binned))
+    shape = (len(population.midpoints), len(_STEEPNESSES), -1)
+    return _over_steepnesses(population, value.reshape(shape))
