@@ -1,12 +1,14 @@
 """Change within people: its error is that of noise alone, and stable people stay stable."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
 import braindive as bd
 from braindive.dive.timeline import Timeline
 from braindive.fit_warnings import direction_warning
-from braindive.staging.change import VisitSeries, spans
+from braindive.staging.change import Lines, VisitSeries, spans
 from braindive.staging.noise_prior import NoisePrior
 
 MANY = 4000
@@ -182,3 +184,12 @@ def test_people_who_move_against_the_disease_are_told_of():
     assert direction_warning(still.lines(), everybody) is None
     onward, _ = stable_people(np.random.default_rng(7), 4, slope=1.0)
     assert direction_warning(onward.lines(), everybody) is None
+
+
+def test_lines_in_another_order_of_clusters():
+    """The score stays first; the clusters after it change places."""
+    values = np.arange(12.0).reshape(3, 4)
+    lines = Lines(*(values + 100 * i for i in range(len(fields(Lines)))))
+    moved = lines.in_order(np.array([2, 0, 1]))
+    for i, field in enumerate(fields(Lines)):
+        np.testing.assert_array_equal(getattr(moved, field.name), values[:, [0, 3, 1, 2]] + 100 * i)
