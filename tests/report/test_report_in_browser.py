@@ -659,6 +659,31 @@ def test_browser_without_webgl_says_so_and_shows_the_rest(browser, path):
         browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
 
 
+@pytest.mark.parametrize("width", [700, 390])
+def test_columns_of_the_areas_stay_apart_on_narrow_screens(page, width):
+    with screen(page, width, 900):
+        places = page.execute_script(
+            """return [...document.querySelectorAll("#areas thead th")].map((cell) => {
+              const words = document.createRange();
+              words.selectNodeContents(cell);
+              return [words.getBoundingClientRect().left, words.getBoundingClientRect().right];
+            })"""
+        )
+    gaps = [after[0] - before[1] for before, after in zip(places, places[1:], strict=False)]
+    assert len(gaps) == 4
+    assert min(gaps) > 2
+
+
+def test_the_table_of_areas_can_be_saved_without_scrolling_to_its_end(page):
+    """Twenty areas scroll; the button below them does not."""
+    box, below = (
+        page.find_element(By.CSS_SELECTOR, selector).rect
+        for selector in (".side .scroll", "#save-areas")
+    )
+    assert box["height"] > 600
+    assert below["y"] >= box["y"] + box["height"]
+
+
 def check_screens(page, n_rows, n_columns):
     """On a desk and on a phone, light and dark: every part of the picture has something on it."""
     for width, height in ((1400, 900), (390, 844)):
