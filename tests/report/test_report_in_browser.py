@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import io
+import itertools
 import json
 import re
 import time
@@ -669,7 +670,7 @@ def test_columns_of_the_areas_stay_apart_on_narrow_screens(page, width):
               return [words.getBoundingClientRect().left, words.getBoundingClientRect().right];
             })"""
         )
-    gaps = [after[0] - before[1] for before, after in zip(places, places[1:], strict=False)]
+    gaps = [after[0] - before[1] for before, after in itertools.pairwise(places)]
     assert len(gaps) == 4
     assert min(gaps) > 2
 
