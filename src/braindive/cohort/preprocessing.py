@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 
 from braindive.arrays import Array, BoolArray
 from braindive.cohort import Cohort
+from braindive.cohort.checks import quoted
 from braindive.cohort.holes import mean_observed, regress, smooth_observed, varies
 from braindive.cohort.reference import REFERENCES, never_zero, reference_visits
 from braindive.errors import CohortError, NotFittedError, ParameterError
@@ -347,8 +348,8 @@ class Preprocessing(BaseEstimator):  # type: ignore[misc]
                 who = cohort.subjects[np.isin(groups, unknown)][0]
                 raise CohortError(
                     f"{covariate.name} {', '.join(unknown)} was not in the training cohort (it had "
-                    f"{', '.join(covariate.groups)}); first at subject {who!r}. Leave these visits "
-                    "out, or fit again with controls of that group."
+                    f"{', '.join(covariate.groups)}); first at subject {quoted(who)}. Leave these "
+                    "visits out, or fit again with controls of that group."
                 )
             columns += [(groups == group).astype(float) for group in covariate.groups[1:]]
         stacked = np.stack(columns, axis=1) if columns else np.empty((cohort.n_visits, 0))
