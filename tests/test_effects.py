@@ -147,9 +147,21 @@ def effects(**rows):
     ("rows", "words"),
     [
         ({"shift": (2.1, 0.9, 3.3, 0.0007)}, "2.1 years ahead (95 % 0.9 to 3.3, p < .001)"),
-        ({"shift": (-2.1, -4.5, 0.3, 0.08)}, "2.1 years behind (95 % -0.3 to 4.5, p = .080)"),
+        (
+            {"shift": (-2.1, -4.5, 0.3, 0.08)},
+            "2.1 years behind (95 % from 4.5 behind to 0.3 ahead, p = .080)",
+        ),
+        ({"shift": (-2.1, -4.5, -0.3, 0.03)}, "2.1 years behind (95 % 0.3 to 4.5, p = .030)"),
+        ({"shift": (1.0, -0.01, 2.0, 0.05)}, "1.0 years ahead (95 % 0.0 to 2.0, p = .050)"),
         ({"speed": (1.18, 1.03, 1.34, 0.02)}, "18 % faster (95 % 3 to 34, p = .020)"),
-        ({"speed": (0.8, 0.6, 1.1, 0.2)}, "20 % slower (95 % -10 to 40, p = .200)"),
+        (
+            {"speed": (0.8, 0.6, 1.1, 0.2)},
+            "20 % slower (95 % from 40 % slower to 10 % faster, p = .200)",
+        ),
+        (
+            {"speed": (1.1, 0.9, 1.3, 0.2)},
+            "10 % faster (95 % from 30 % faster to 10 % slower, p = .200)",
+        ),
     ],
 )
 def test_effects_are_said_in_words(rows, words):

@@ -328,6 +328,15 @@ def test_prediction_by_the_curves_mixes_the_trajectories_of_each_vertex(cohort, 
     np.testing.assert_allclose(predicted, expected, atol=1e-6)
 
 
+def test_ids_that_are_numbers_are_named_as_people_write_them(cohort, model):
+    numbered = bd.Cohort(
+        cohort.values, subjects=900 + cohort.subject_index, times=cohort.times, graph=cohort.graph
+    )
+    history = numbered.select(subjects=numbered.subject_ids[1:]).first_visits(2)
+    with pytest.raises(bd.CohortError, match=r"no history for subject 900 \(visits: \d+\)"):
+        model.predict(numbered, history=history)
+
+
 def test_prediction_for_subjects_without_history_is_refused(cohort, model):
     history = cohort.select(subjects=cohort.subject_ids[1:]).first_visits(2)
     with pytest.raises(bd.CohortError, match=r"no history for subject 'sub-00'"):
@@ -454,7 +463,7 @@ def test_more_clusters_than_different_vertices_leave_some_empty(rng):
         model = fit(cohort, n_clusters=6, personal=True)
     expected = bd.DataWarning, bd.ConvergenceWarning
     assert all(issubclass(warning.category, expected) for warning in caught)
-    assert any("of 6 clusters are empty; use fewer" in str(w.message) for w in caught)
+    assert any("of 6; use fewer clusters" in str(w.message) for w in caught)
     for array in (model.responsibilities_, model.noise_, model.trajectories_.to_array()):
         assert np.isfinite(array).all()
     assert np.isfinite(model.stage(cohort)[["speed", "shift", "score"]]).all(axis=None)

@@ -1,8 +1,10 @@
 """The score has the same name and unit wherever people read about it."""
 
+import copy
 import json
 import re
 
+import numpy as np
 import pytest
 
 import braindive as bd
@@ -39,6 +41,28 @@ def test_without_follow_up_the_unit_is_no_year(cohort):
         model = fitted(cohort.first_visits(1))
     assert name_score(model, "score") == "score"
     assert "not a year" in explain_score(model)
+
+
+def test_scores_too_far_apart_for_a_life_are_no_years_where_no_progression_was_found(cohort):
+    model = fitted(cohort)
+    far = copy.copy(model)
+    far.scores_ = 1e5 * model.scores_
+    far.trajectories_ = model.trajectories_.rescored(0.0, 1e-5)
+    for name in ("shifts_", "speeds_"):
+        setattr(far, name, 1e5 * getattr(model, name))
+    assert name_score(far, "score") == "score (years)"  # the fit says that people progress
+    far.progression_found_, far.progression_p_ = False, 0.6
+    assert name_score(far, "score") == "score"
+    assert "nothing can be said in years" in explain_score(far)
+    page = bd.build_report(far).html
+    assert "years later" not in page
+    assert "one standard deviation of the scores further" in page
+    data = json.loads(re.search(r'id="report-data">(.*?)</script>', page, re.DOTALL)[1])
+    spread = model.scores_.std()
+    assert -20 < data["range"]["low"] < data["range"]["high"] < 20
+    onsets = [cluster["onset"] for cluster in data["clusters"]]
+    np.testing.assert_allclose(onsets, model.trajectories_.midpoint / spread, atol=1e-3)
+    assert data["scoreInYears"] is False
 
 
 def test_without_staging_the_score_is_time(cohort):

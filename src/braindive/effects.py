@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -260,7 +260,7 @@ def effects_in_words(effects: pd.DataFrame, in_years: bool = True) -> list[str]:
     sentences = []
     for (covariate, contrast), rows in effects.groupby(["covariate", "contrast"], sort=False):
         parts = [
-            _ahead(row, in_years) if row["parameter"] == "shift" else _faster(row)
+            ahead_in_words(row, in_years) if row["parameter"] == "shift" else faster_in_words(row)
             for _, row in rows.iterrows()
         ]
         which = f"{covariate}, {contrast}" if contrast != "per 1" else f"{covariate}, for each 1"
@@ -268,38 +268,82 @@ def effects_in_words(effects: pd.DataFrame, in_years: bool = True) -> list[str]:
     return sentences
 
 
-def _ahead(row: pd.Series, in_years: bool) -> str:
-    sign = 1.0 if row["estimate"] >= 0 else -1.0
-    low, high = sorted((sign * row["low"], sign * row["high"]))
-    digits = _digits([row["estimate"], low, high])
+def ahead_in_words(row: Mapping[str, Any] | pd.Series, in_years: bool = True) -> str:
+    """Say how far ahead or behind somebody is, with an interval in words.
+
+    Parameters
+    ----------
+    row : mapping
+        `estimate`, `low` and `high`, and a p-value `p` if it is to be said.
+    in_years : bool
+        Whether the score's unit is a year.
+
+    Examples
+    --------
+    >>> from braindive.effects import ahead_in_words
+    >>> ahead_in_words({"estimate": -2.1, "low": -4.5, "high": 0.3})
+    '2.1 years behind (95 % from 4.5 behind to 0.3 ahead)'
+    """
+    digits = _digits([row[name] for name in ("estimate", "low", "high")])
     unit = "years" if in_years else "units of the score"
-    direction = "ahead" if sign > 0 else "behind"
-    return (
-        f"{abs(row['estimate']):.{digits}f} {unit} {direction} (95 % {_signed(low, digits)} to "
-        f"{_signed(high, digits)}, {_p_words(row['p'])})"
-    )
+    numbers = [row[name] for name in ("estimate", "low", "high")]
+    return _directed(numbers, digits, f" {unit}", "", ("ahead", "behind"), row.get("p"))
 
 
-def _faster(row: pd.Series) -> str:
-    sign = 1.0 if row["estimate"] >= 1 else -1.0
-    percent = [sign * 100 * (row[name] - 1) for name in ("estimate", "low", "high")]
-    low, high = sorted(percent[1:])
+def faster_in_words(row: Mapping[str, Any] | pd.Series) -> str:
+    """Say how much faster or slower somebody is, by a ratio of speeds with an interval.
+
+    Parameters
+    ----------
+    row : mapping
+        `estimate`, `low` and `high`, and a p-value `p` if it is to be said.
+
+    Examples
+    --------
+    >>> from braindive.effects import faster_in_words
+    >>> faster_in_words({"estimate": 0.92, "low": 0.74, "high": 1.15, "p": 0.4})
+    '8 % slower (95 % from 26 % slower to 15 % faster, p = .400)'
+    """
+    percent = [100 * (row[name] - 1) for name in ("estimate", "low", "high")]
     digits = 0 if max(map(abs, percent)) >= 2 else 1
-    direction = "faster" if sign > 0 else "slower"
-    return (
-        f"{percent[0]:.{digits}f} % {direction} (95 % {_signed(low, digits)} to "
-        f"{_signed(high, digits)}, {_p_words(row['p'])})"
-    )
+    return _directed(percent, digits, " %", " %", ("faster", "slower"), row.get("p"))
+
+
+def _directed(
+    numbers: Sequence[float],
+    digits: int,
+    unit: str,
+    unit_of_ends: str,
+    words: tuple[str, str],
+    p_value: float | None,
+) -> str:
+    """An estimate and the ends of its interval as amounts in a direction, never with a sign."""
+    forward = numbers[0] >= 0
+    near, far = sorted(numbers[1:], key=lambda end: end if forward else -end)
+    beyond = f"{abs(near):.{digits}f}"
+    if (near >= 0) == forward or float(beyond) == 0:
+        interval = f"{beyond} to {abs(far):.{digits}f}"
+    else:
+        here, there = words if forward else words[::-1]
+        interval = (
+            f"from {abs(far):.{digits}f}{unit_of_ends} {here} to {beyond}{unit_of_ends} {there}"
+        )
+    said = "" if p_value is None else f", {p_in_words(p_value)}"
+    direction = words[0] if forward else words[1]
+    return f"{abs(numbers[0]):.{digits}f}{unit} {direction} (95 % {interval}{said})"
 
 
 def _digits(numbers: Sequence[float]) -> int:
     return 1 if max(map(abs, numbers)) >= 1 else 2
 
 
-def _signed(value: float, digits: int) -> str:
-    text = f"{abs(value):.{digits}f}"
-    return text if value >= 0 or float(text) == 0 else f"-{text}"
+def p_in_words(p_value: float) -> str:
+    """Say a p-value, with three digits at most.
 
-
-def _p_words(p_value: float) -> str:
+    Examples
+    --------
+    >>> from braindive.effects import p_in_words
+    >>> p_in_words(0.0), p_in_words(0.0421)
+    ('p < .001', 'p = .042')
+    """
     return "p < .001" if p_value < 0.001 else f"p = {p_value:.3f}".replace("0.", ".", 1)

@@ -469,6 +469,9 @@ class DIVE(Fitted, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         (n_visits, n_vertices) array, or two of them
+            In the unit that the model sees: with preprocessing usually z-scores, adjusted for the
+            covariates, of the vertices that were kept. `preprocessing_.inverse_transform` brings
+            expected values back to the unit of the scans; `braindive predict` does so.
 
         Examples
         --------

@@ -54,10 +54,8 @@ def warnings_of(
     empty = np.flatnonzero(results.responsibilities.sum(axis=0) < 0.5)
     if len(empty):
         n_clusters = len(results.order)
-        yield (
-            DataWarning,
-            f"{len(empty)} of {n_clusters} clusters are empty; use fewer clusters.",
-        )
+        # One sentence for any number, so that `select` can sum up those of many fits.
+        yield DataWarning, f"empty clusters: {len(empty)} of {n_clusters}; use fewer clusters."
     if problem.staging and not problem.timeline.has_follow_up:
         yield (
             StagingWarning,

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from braindive.arrays import Array, IntArray
+from braindive.cohort.checks import quoted
 from braindive.cohort.cohort import Cohort
 from braindive.errors import CohortError
 from braindive.fitted import Fitted, timeline_of
@@ -123,6 +124,7 @@ def _rows_of(subjects: np.ndarray[Any, Any], known: Cohort) -> IntArray:
     unknown = [subject for subject in subjects if subject not in position]
     if unknown:
         raise CohortError(
-            f"no history for subject {unknown[0]!r} ({len(unknown)} visits); leave them out."
+            f"no history for subject {quoted(unknown[0])} (visits: {len(unknown)}); leave them "
+            "out, or give earlier visits of theirs too."
         )
     return np.array([position[subject] for subject in subjects])

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-__all__ = ["NamedScore", "explain_score", "name_score", "score_is_in_years"]
+import numpy as np
+
+__all__ = [
+    "NamedScore",
+    "explain_score",
+    "name_score",
+    "score_is_in_years",
+    "years_are_meaningless",
+]
+
+# Scores that differ by more years than people live are no years. A choice.
+_LONGEST = 200.0
 
 
 class NamedScore(Protocol):
@@ -16,11 +27,28 @@ class NamedScore(Protocol):
     visits_: Any
 
 
+def years_are_meaningless(model: Any) -> bool:
+    """Whether scores that should be in years cannot be: people do not move along the course.
+
+    The unit of the score is what people progress by in a year. Where no progression is found that
+    may be next to nothing, and scores of people are then thousands of such years apart.
+
+    Parameters
+    ----------
+    model : DIVE
+        Fitted.
+    """
+    if model.scale != "years" or not model.staging or model.progression_found_ is not False:
+        return False
+    return bool(np.ptp(model.scores_) > _LONGEST)
+
+
 def score_is_in_years(model: NamedScore) -> bool:
     """Whether the unit of the score is a year.
 
     It is where the score is time itself, and where `scale="years"` and somebody was seen more than
-    once: without follow-up nobody's speed is known, and the unit is the spread of the scores.
+    once: without follow-up nobody's speed is known, and the unit is the spread of the scores. Where
+    no progression was found, scores may be too far apart to be years.
 
     Parameters
     ----------
@@ -29,6 +57,8 @@ def score_is_in_years(model: NamedScore) -> bool:
     """
     if not model.staging:
         return True
+    if years_are_meaningless(model):
+        return False
     times = model.visits_.groupby("subject")["time"]
     return model.scale == "years" and bool((times.max() > times.min()).any())
 
@@ -76,6 +106,11 @@ def explain_score(model: NamedScore, cluster: str = "cluster") -> str:
     if score_is_in_years(model):
         return (
             f"{zero}, and its unit is a year at the mean speed of the people who are not controls."
+        )
+    if years_are_meaningless(model):
+        return (
+            f"{zero}; people do not move along it, so that nothing can be said in years of where "
+            "they stand."
         )
     return (
         f"{zero}; nobody was seen more than once, so that its unit is not a year but the standard "

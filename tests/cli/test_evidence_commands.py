@@ -59,6 +59,19 @@ def test_groups_writes_table_and_figure(study, tmp_path):
     assert (tmp_path / "groups.png").stat().st_size > 1000
 
 
+def test_groups_are_compared_in_sentences_with_units_and_what_is_adjusted_for(study, tmp_path):
+    result = run("groups", study / "fit.dive", "--by", "apoe4", "-o", tmp_path)
+    first, second, adjusted = result.stdout.splitlines()[:3]
+    assert re.match(
+        r"Score at the first visit, apoe4 1 against 0: \d+\.\d years (ahead|behind) \(95 %", first
+    )
+    assert re.match(r"Speed, apoe4 1 against 0: \d+ % (faster|slower) \(95 %", second)
+    assert "controls and patients together" in adjusted
+    assert "--shift-on apoe4" in adjusted
+    # Years since the first visit are the times here, so that the shift is the same number.
+    assert "time 0" not in result.stdout
+
+
 def test_compare_writes_folds_and_summary(study, tmp_path):
     result = run(
         *("compare", study / "cohort.tsv", "--atlas", study / "atlas.csv", "--scores", "MMSE"),

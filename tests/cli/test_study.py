@@ -331,6 +331,12 @@ def test_help_shows_an_example(command):
     assert f"Example: braindive {command}" in result.output
 
 
+def test_help_names_a_type_for_options_with_a_value_only():
+    result = CliRunner().invoke(app, ["predict", "--help"], env={"COLUMNS": "200", **os.environ})
+    assert re.search(r"--overwrite +Replace a file", result.output)
+    assert re.search(r"--history +<?int", result.output, re.IGNORECASE)
+
+
 def test_covariates_of_the_tutorial_are_in_the_study_that_it_simulates(tmp_path):
     small = ("--subjects", 20, "--visits", 2, "--vertices", 30, "--format", "table")
     assert invoke("simulate", tmp_path / "study", *small).exit_code == 0
@@ -340,4 +346,7 @@ def test_covariates_of_the_tutorial_are_in_the_study_that_it_simulates(tmp_path)
     with pytest.warns(bd.StagingWarning, match="No progression was found"):
         result = invoke("fit", tmp_path / "study" / "cohort.tsv", *FIT, *covariates, *output)
     assert result.exit_code == 0, result.output
+    # What that means is said once, by the warning.
+    assert "No progression was found; see the warning." in result.output
+    assert "describe noise" not in result.output
     assert bd.load_model(tmp_path / "fit.dive").preprocessing_.effects_.shape[0] == 2

@@ -55,6 +55,19 @@ def test_standardised_values_are_z_scores_to_the_controls(cohort):
     np.testing.assert_allclose(result.values, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("standardise", [True, False])
+def test_what_is_standardised_and_adjusted_comes_back_as_it_was(cohort, standardise):
+    values = cohort.values.copy()
+    values[:, 3] = 7.0  # never varies, so that it is dropped
+    values[0, 5] = np.nan
+    given = with_values(cohort, values)
+    before = bd.Preprocessing(standardise=standardise, covariates=["age", "sex"]).fit(given)
+    again = before.inverse_transform(before.transform(given))
+    np.testing.assert_allclose(again.values, np.delete(values, 3, axis=1), rtol=1e-10)
+    with pytest.raises(bd.CohortError, match="kept 11 vertices, but these values are of 12"):
+        before.inverse_transform(given)
+
+
 def test_patients_do_not_move_what_is_estimated(cohort):
     changed = cohort.values.copy()
     changed[~cohort.controls] += 100

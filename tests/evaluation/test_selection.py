@@ -154,7 +154,7 @@ def test_warnings_of_many_fits_are_told_once_with_the_numbers_of_clusters(recwar
     # Which copy of a vertex goes where is decided by rounding, so that a fit of many may leave a
     # cluster more or less empty; none of the five with two clusters does.
     told = re.fullmatch(
-        r"in (\d+) of 15 fits \(3 clusters, 4 clusters\): 1 to 2 of 3 to 4 clusters are empty; use "
+        r"in (\d+) of 15 fits \(3 clusters, 4 clusters\): empty clusters: 1 to 2 of 3 to 4; use "
         r"fewer clusters\.",
         str(warning.message),
     )

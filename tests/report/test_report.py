@@ -209,7 +209,8 @@ def test_a_measure_that_all_files_name_is_known(make_model, names, expected):
     model = make_model(None, n_subjects=2, n_visits=1, extra={"left": names})
     assert data_of(bd.build_report(model))["measure"] == expected
     model.preprocessing_ = bd.Preprocessing(standardise=True)
-    standard = "z-score" if expected == "value" else f"z-score of {expected}"
+    # A z-score is of the measure, but not in its unit.
+    standard = "z-score" if expected == "value" else "z-score of cortical thickness"
     assert data_of(bd.build_report(model))["measure"] == standard
 
 

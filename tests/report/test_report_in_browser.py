@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import io
+import itertools
 import json
 import re
 import time
@@ -657,6 +658,31 @@ def test_browser_without_webgl_says_so_and_shows_the_rest(browser, path):
         assert len(browser.find_elements(By.CSS_SELECTOR, "#curves .curve")) == 20
         assert errors(browser) == []
         browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+
+
+@pytest.mark.parametrize("width", [700, 390])
+def test_columns_of_the_areas_stay_apart_on_narrow_screens(page, width):
+    with screen(page, width, 900):
+        places = page.execute_script(
+            """return [...document.querySelectorAll("#areas thead th")].map((cell) => {
+              const words = document.createRange();
+              words.selectNodeContents(cell);
+              return [words.getBoundingClientRect().left, words.getBoundingClientRect().right];
+            })"""
+        )
+    gaps = [after[0] - before[1] for before, after in itertools.pairwise(places)]
+    assert len(gaps) == 4
+    assert min(gaps) > 2
+
+
+def test_the_table_of_areas_can_be_saved_without_scrolling_to_its_end(page):
+    """Twenty areas scroll; the button below them does not."""
+    box, below = (
+        page.find_element(By.CSS_SELECTOR, selector).rect
+        for selector in (".side .scroll", "#save-areas")
+    )
+    assert box["height"] > 600
+    assert below["y"] >= box["y"] + box["height"]
 
 
 def check_screens(page, n_rows, n_columns):

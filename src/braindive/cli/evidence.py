@@ -184,9 +184,12 @@ def groups(
     ] = "model",
     json: JsonOption = False,
 ) -> None:
-    """Compare shifts, speeds and baseline scores between groups of subjects.
+    """Compare scores at the first visit and speeds between groups of subjects.
 
     Example: braindive groups fit.dive --by apoe4 -o groups/
+
+    Groups are compared as they are, controls and patients together; fit with --shift-on and
+    --speed-on to compare controls with controls and patients with patients.
     """
     if test not in ("model", "stages"):
         raise bd.ParameterError(f"--test is model or stages; got {test!r}.")
@@ -200,8 +203,29 @@ def groups(
             draw(to / "groups.png", bd.plot_groups, fitted, by)
     if json:
         print_json(table.reset_index().to_dict("records"))
-    else:
-        output.print(table.T.to_string(), markup=False)
+        return
+    from braindive.evaluation.group_words import groups_in_words, short_table
+    from braindive.score_names import score_is_in_years
+
+    in_years = score_is_in_years(fitted)
+    for sentence in groups_in_words(table, in_years):
+        output.print(sentence, markup=False, soft_wrap=True)
+    if by != "diagnosis":  # which tells the controls: nobody could adjust for that
+        output.print(_adjusted_for(fitted, by), markup=False, soft_wrap=True)
+    output.print(short_table(table, in_years).to_string(), markup=False, soft_wrap=True)
+    output.print("groups.tsv has all numbers, and tests of the estimated stages.", markup=False)
+
+
+def _adjusted_for(model: bd.DIVE, by: str) -> str:
+    """Say what a comparison of groups adjusts for."""
+    before = model.preprocessing_
+    maps = ", ".join(before.covariates) if before is not None else ""
+    but = f", except the maps for {maps}" if maps else ""
+    return (
+        "Groups are compared as they are, controls and patients together, and nothing is adjusted "
+        f"for{but}: a group with more patients is ahead for that alone. braindive fit --shift-on "
+        f"{by} --speed-on {by} compares controls with controls and patients with patients."
+    )
 
 
 def _preprocessing_of(settings: Path | None, standardise: bool) -> bd.Preprocessing | None:

@@ -49,7 +49,11 @@ def show_fit(model: bd.DIVE, path: Path, json: bool) -> None:
     if json:
         print_json(summary)
         return
-    output.print(progression_sentence(model), markup=False)
+    judged = progression_sentence(model)
+    if known_p is not None and judged in model.warnings_:
+        # The warning has been said above, with what it means.
+        judged = f"{judged.partition(':')[0]}; see the warning."
+    output.print(judged, markup=False)
     # Counts add up to the number of vertices; rounded sums of probabilities need not.
     counts = np.bincount(model.labels_, minlength=len(model.noise_))
     sizes = ", ".join(f"{size:,}" for size in counts)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 import braindive as bd
 from braindive.cli.adni import adni
@@ -28,6 +29,17 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+
+class _Command(typer.core.TyperCommand):
+    """A command whose help names no type for flags, which take no value."""
+
+    def get_params(self, ctx: Any) -> Any:
+        params = super().get_params(ctx)
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
 
 
 def _show_version(asked: bool) -> None:
@@ -68,7 +80,7 @@ for command in (
     cohorts,
     report,
 ):
-    app.command()(interruptible(command))
+    app.command(cls=_Command)(interruptible(command))
 
 
 def run() -> None:

@@ -20,6 +20,7 @@ from braindive.cli.outputs import (
 from braindive.cli.progress import count_progress
 from braindive.cli.study import RegionsOption
 from braindive.cli.table_options import TableOptions, reads_table
+from braindive.io.columns import shorten
 from braindive.io.outputs import check_room
 from braindive.io.written_tables import check_table_name, rounded, write_table
 
@@ -74,9 +75,20 @@ def predict(
     history: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Stage from the first so many visits, and predict the later ones."
+            min=1,
+            help="Stage from the first so many visits, and predict the later ones of everybody "
+            "who has any.",
         ),
     ] = None,
+    standardised: Annotated[
+        bool,
+        typer.Option(
+            "--standardised",
+            help="Leave the maps as the model sees them: z-scores if it was fitted with "
+            "--standardise, without the effects of its covariates. By default they are in the "
+            "unit of the scans.",
+        ),
+    ] = False,
     format: Annotated[  # noqa: A002
         str | None,
         typer.Option(help="freesurfer, gifti, nifti or table; by default that of the space."),
@@ -86,32 +98,62 @@ def predict(
     *,
     table: TableOptions,
 ) -> None:
-    """Write the maps that the model expects of each visit.
+    """Write the maps that the model expects of each visit, in the unit of the scans.
 
     Example: braindive predict fit.dive new/cohort.tsv --history 2 -o predicted/
     """
     fitted = load_fitted(model, cohort, "predict")
     check_output_folder(to, [model, cohort], ["cohort.tsv"], overwrite)
     everything = open_cohort_for(fitted, cohort, table, regions)
+    visits = everything.table
+    if "session_id" not in visits.columns:
+        # Whatever is left out, files have the number that a visit has in the table.
+        visits["session_id"] = [f"ses-{number + 1}" for number in everything.visit_numbers]
     if history is None:
         asked, expected = everything, fitted.predict(everything)
     else:
         asked = everything.later_visits(history)
         expected = fitted.predict(asked, history=everything.first_visits(history))
+        visits = visits[everything.visit_numbers >= history].reset_index(drop=True)
     maps = bd.Cohort(
         expected,
         subjects=asked.subjects,
         times=asked.times,
         controls=asked.controls,
         space=fitted.space_,
-        table=asked.table,
+        table=visits,
     )
+    if fitted.preprocessing_ is not None and not standardised:
+        try:
+            maps = fitted.preprocessing_.inverse_transform(maps)
+        except bd.CohortError as error:
+            raise bd.CohortError(
+                f"{error} Without it the maps cannot be in the unit of the scans; --standardised "
+                "leaves them in that of the model."
+            ) from None
     kind = "regions" if fitted.space_ is None else fitted.space_.kind
     chosen = format or {"surface": "freesurfer", "volume": "nifti", "regions": "table"}[kind]
     check_room(to, 2 * maps.n_visits * maps.n_vertices * 4)
     with count_progress(messages) as progress:
         written = bd.write_cohort(maps, to, chosen, progress=progress)
     say(f"Wrote {written}: {maps}")
+    say(f"The maps are {_unit_of(fitted, standardised)}.")
+    left_out = sorted(set(everything.subject_ids) - set(asked.subject_ids), key=str)
+    if left_out:
+        say(
+            f"Left out, having no visit after the first {history}: {shorten(left_out)} "
+            f"({len(left_out)} of {everything.n_subjects} subjects)."
+        )
+
+
+def _unit_of(model: bd.DIVE, standardised: bool) -> str:
+    """In which unit predicted maps are, as a part of a sentence."""
+    before = model.preprocessing_
+    if before is None or not standardised:
+        return "in the unit of the scans that were given"
+    unit = "z-scores of the controls" if before.standardise else "in the unit of the scans"
+    adjusted = ", ".join(before.covariates)
+    return f"{unit}, adjusted for {adjusted}" if adjusted else unit
 
 
 @reads_table

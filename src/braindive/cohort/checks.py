@@ -40,6 +40,11 @@ def some(items: Sequence[Any], most: int = 5) -> str:
     return shown if len(items) <= most else f"{shown} and {len(items) - most:,} more"
 
 
+def quoted(subject: Any) -> str:
+    """A subject's id as people write it: 901, not np.int64(901), and text in quotes."""
+    return repr(subject.item() if isinstance(subject, np.generic) else subject)
+
+
 def positions(ids: np.ndarray, chosen: Iterable[Hashable]) -> list[int]:
     """Where the chosen ids stand among all ids."""
     position = {subject: i for i, subject in enumerate(ids)}

@@ -251,7 +251,14 @@ class Cohort:
 
     def later_visits(self, n: int) -> Cohort:
         """Return the visits after each subject's first `n`; subjects without any are left out."""
-        return self._take(np.flatnonzero(self.visit_numbers >= n))
+        later = np.flatnonzero(self.visit_numbers >= n)
+        if not len(later):
+            most = int(self.visit_numbers.max()) + 1
+            raise CohortError(
+                f"nobody has more than {n} visits, so that there is none after them; the most that "
+                f"anybody has is {most}."
+            )
+        return self._take(later)
 
     def _take(self, visits: IntArray, subjects: np.ndarray | None = None) -> Cohort:
         """Visits, as often as they are named, under their own or other subject ids."""

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 
 from braindive.arrays import Array, BoolArray
 from braindive.cohort import Cohort
+from braindive.cohort.checks import quoted
 from braindive.cohort.holes import mean_observed, regress, smooth_observed, varies
 from braindive.cohort.reference import REFERENCES, never_zero, reference_visits
 from braindive.errors import CohortError, NotFittedError, ParameterError
@@ -50,7 +51,8 @@ class Preprocessing(BaseEstimator):  # type: ignore[misc]
     """Smooth, average hemispheres, regress covariates out and standardise, in this order.
 
     Given to `DIVE(preprocessing=...)` it is fitted with the model, saved with it and applied to
-    every cohort the model sees; `predict` then answers in the same, standardised unit.
+    every cohort the model sees; `predict` then answers in the same, standardised unit, and
+    `inverse_transform` brings that back to the unit of the measure.
 
     Parameters
     ----------
@@ -169,6 +171,36 @@ class Preprocessing(BaseEstimator):  # type: ignore[misc]
         self._learn(averaged, self._never_zero(cohort))
         self.n_vertices_in_, self.space_in_ = cohort.n_vertices, cohort.space
         return self._apply(averaged)
+
+    def inverse_transform(self, cohort: Cohort) -> Cohort:
+        """Bring standardised values back to the unit of the measure, with covariates as they are.
+
+        Parameters
+        ----------
+        cohort : Cohort
+            Values as `transform` or `DIVE.predict` give them, with the covariates in its table.
+
+        Returns
+        -------
+        Cohort
+            On the same vertices: those that were dropped, and what smoothing and averaging of
+            hemispheres took away, do not come back.
+        """
+        if not hasattr(self, "keep_"):
+            raise NotFittedError("this Preprocessing is not fitted yet; call fit(cohort) first.")
+        if cohort.n_vertices != len(self.means_):
+            raise CohortError(
+                f"the preprocessing kept {len(self.means_)} vertices, but these values are of "
+                f"{cohort.n_vertices}; give values as transform or predict return them."
+            )
+        design = self._design(cohort)
+        values = np.empty((cohort.n_visits, cohort.n_vertices), dtype=cohort.stored.dtype)
+        for where, block in vertex_blocks(cohort.stored, cohort.rows):
+            piece = block.astype(float)
+            if self.standardise:
+                piece = piece * self.spreads_[where] + self.means_[where]
+            values[:, where] = piece + design @ self.effects_[:, where]
+        return _with_values(cohort, values, cohort.space, cohort.graph)
 
     def _check_parameters(self) -> None:
         if isinstance(self.covariates, str) or isinstance(self.categorical, str):
@@ -316,8 +348,8 @@ class Preprocessing(BaseEstimator):  # type: ignore[misc]
                 who = cohort.subjects[np.isin(groups, unknown)][0]
                 raise CohortError(
                     f"{covariate.name} {', '.join(unknown)} was not in the training cohort (it had "
-                    f"{', '.join(covariate.groups)}); first at subject {who!r}. Leave these visits "
-                    "out, or fit again with controls of that group."
+                    f"{', '.join(covariate.groups)}); first at subject {quoted(who)}. Leave these "
+                    "visits out, or fit again with controls of that group."
                 )
             columns += [(groups == group).astype(float) for group in covariate.groups[1:]]
         stacked = np.stack(columns, axis=1) if columns else np.empty((cohort.n_visits, 0))

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from braindive.arrays import IntArray
+from braindive.cohort.checks import quoted
 from braindive.cohort.cohort import Cohort
 from braindive.errors import CohortError, ParameterError
 
@@ -49,8 +50,8 @@ def site_names(cohort: Cohort, column: Any) -> np.ndarray[Any, Any]:
         first = int(np.flatnonzero(empty)[0])
         raise CohortError(
             f"sites: {column!r} is empty for {empty.sum()} visits (the first is of "
-            f"{cohort.subjects[first]!r} at {cohort.times[first]:g}); fill it in, or leave these "
-            "visits out."
+            f"{quoted(cohort.subjects[first])} at {cohort.times[first]:g}); fill it in, or leave "
+            "these visits out."
         )
     return name_sites(found)
 

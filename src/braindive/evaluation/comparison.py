@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from braindive.arrays import IntArray
 from braindive.checks import check_assignments, check_count, check_seed
+from braindive.cohort.checks import quoted
 from braindive.cohort.cohort import Cohort, check_cohort
 from braindive.errors import DataWarning, ParameterError
 from braindive.estimator import DIVE
@@ -228,8 +229,8 @@ def score_columns(cohort: Cohort, scores: Sequence[str]) -> pd.DataFrame:
             row = int(np.flatnonzero(text)[0])
             raise ParameterError(
                 f"column {name!r} holds {column.iloc[row]!r} in row {row} (subject "
-                f"{cohort.subjects[row]!r}): {int(text.sum())} of its {len(text)} values are not "
-                "numbers; a score has to be a number, or empty."
+                f"{quoted(cohort.subjects[row])}): {int(text.sum())} of its {len(text)} values are "
+                "not numbers; a score has to be a number, or empty."
             )
         if numbers.nunique() < 2:
             raise ParameterError(

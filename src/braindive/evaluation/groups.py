@@ -69,8 +69,10 @@ def compare_groups(
         `mean_test`, `mean_statistic`, `mean_p_value`, `mean_p_corrected` and `effect_size` (Cohen's
         d, eta squared or r) are of the estimated stages, and so are all tests with
         `test="stages"`, which gives no estimates. Positive effects mean higher values in the last
-        group. `attrs["excluded"]` counts subjects that were left out, by reason, and
-        `attrs["continuous"]` says whether it was a quantity.
+        group. `attrs["excluded"]` counts subjects that were left out, by reason,
+        `attrs["continuous"]` says whether it was a quantity, `attrs["groups"]` has the names of the
+        groups in order, and `attrs["shift_is_baseline"]` says whether shift and baseline score are
+        the same.
 
     Examples
     --------
@@ -129,7 +131,14 @@ def compare_groups(
     if excluded:
         listed = ", ".join(f"{count} {reason}" for reason, count in excluded.items())
         warnings.warn(f"subjects left out: {listed}.", DataWarning, stacklevel=2)
-    table.attrs.update(by=str(column.name), excluded=excluded, continuous=continuous)
+    names = [] if continuous else [str(name) for name in _in_order(values)]
+    table.attrs.update(
+        by=str(column.name),
+        excluded=excluded,
+        continuous=continuous,
+        groups=names,
+        shift_is_baseline=bool(repeats),
+    )
     return table
 
 
@@ -231,8 +240,12 @@ def _without_tiny_groups(values: pd.Series) -> tuple[pd.Series, dict[str, int]]:
     return kept, {f"alone in group {name!r}": 1 for name in alone}
 
 
+def _in_order(groups: pd.Series) -> list[Any]:
+    return sorted(groups.unique(), key=lambda name: (str(type(name)), name))
+
+
 def _compare(values: pd.Series, groups: pd.Series) -> dict[Hashable, Any]:
-    names = sorted(groups.unique(), key=lambda name: (str(type(name)), name))
+    names = _in_order(groups)
     parts = [values[groups == name].to_numpy() for name in names]
     row: dict[Hashable, Any] = {"n": len(values)}
     for name, part in zip(names, parts, strict=True):

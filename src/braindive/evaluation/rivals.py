@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator
 
 from braindive.arrays import Array
 from braindive.cohort import Cohort
+from braindive.cohort.checks import quoted
 from braindive.errors import CohortError
 
 
@@ -47,6 +48,8 @@ class MeanMap(BaseEstimator):  # type: ignore[misc]
         last = dict(zip(history.subjects[order], order, strict=True))
         unknown = set(cohort.subjects) - set(last)
         if unknown:
-            raise CohortError(f"no history for {len(unknown)} subjects, such as {min(unknown)!r}.")
+            raise CohortError(
+                f"no history for {len(unknown)} subjects, such as {quoted(min(unknown))}."
+            )
         values = history.values
         return np.stack([np.asarray(values[last[subject]]) for subject in cohort.subjects])

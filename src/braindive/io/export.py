@@ -18,7 +18,7 @@ from braindive.io.formats.table import TABLE
 from braindive.io.outputs import fill_folder
 from braindive.io.paths import PathLike
 from braindive.io.plan import ReportProgress
-from braindive.io.times import TIME_COLUMNS, time_column
+from braindive.io.times import WRITTEN_TIMES, time_column
 from braindive.space import Regions
 from braindive.values.walking import visit_blocks
 
@@ -35,7 +35,8 @@ def write_cohort(
     Parameters
     ----------
     cohort : Cohort
-        What to write. Values are written as float32.
+        What to write. Values are written as float32. Times that no column of its table tells are
+        written as `years`, or as `visit_years` beside an age that is not the time.
     folder : path
         Where to; made if it is not there.
     format : {"freesurfer", "gifti", "nifti", "table"}
@@ -117,11 +118,11 @@ def _study_table(cohort: Cohort) -> pd.DataFrame:
         table.insert(1, "session_id", [f"ses-{number + 1}" for number in rank])
     found = time_column(table)
     if found is None or not _same_times(table[found], cohort.times):
-        others = [name for name in TIME_COLUMNS if name in table.columns]
-        table = table.drop(columns=["years"], errors="ignore")
+        # An age that is not the time stays under its name, because models may adjust for it.
+        table = table.drop(columns=["years", WRITTEN_TIMES], errors="ignore")
         table.insert(2, "years", cohort.times)
         if time_column(table) != "years":
-            table = table.drop(columns=[name for name in others if name != "years"])
+            table = table.rename(columns={"years": WRITTEN_TIMES})
     if cohort.controls is not None and "diagnosis" not in table.columns:
         table["diagnosis"] = np.where(cohort.controls, "CN", "patient")
     first = ["participant_id", "session_id"]

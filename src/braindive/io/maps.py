@@ -90,7 +90,7 @@ def write_maps(
     Returns
     -------
     list of Path
-        Files that were written. Outside the mask GIFTI maps are NaN, MGH and NIfTI maps 0, and
+        Files that were written. Where nothing was measured, as on the medial wall, maps are NaN and
         labels 0; clusters count from 1.
 
     Examples

@@ -21,6 +21,8 @@ from braindive.io.study_columns import meaning_of
 
 # In the order in which they are looked for.
 TIME_COLUMNS = ("age", "age_at_session", "years", "acq_time")
+#: Times as `write_cohort` writes them beside an age that is none; it comes before all others.
+WRITTEN_TIMES = "visit_years"
 _AGES = ("age", "age_at_session")
 _OLDEST = 130.0
 _LONGEST = 60.0
@@ -93,6 +95,8 @@ def time_column(table: pd.DataFrame) -> str | None:
     table : DataFrame
         With `participant_id`.
     """
+    if WRITTEN_TIMES in table.columns:
+        return WRITTEN_TIMES
     found = find_columns([str(name) for name in table.columns])
     present = [(meaning, found[meaning]) for meaning in TIME_COLUMNS if meaning in found]
     repeated = table["participant_id"].duplicated().any()

@@ -23,6 +23,7 @@ from braindive.report.methods import CITATION, describe_methods
 from braindive.report.people import describe_people
 from braindive.report.picture import PagePicture
 from braindive.report.places import places_of_clusters
+from braindive.report.units import with_shown_scores
 from braindive.score_names import explain_score, name_score, score_is_in_years
 
 _SCRIPTS = (
@@ -127,6 +128,7 @@ def build_report(
         raise ParameterError(f"build_report needs a DIVE; got {type(model).__name__}.")
     if not hasattr(model, "trajectories_"):
         raise NotFittedError("this DIVE is not fitted yet; call fit(cohort) first.")
+    given, model = model, with_shown_scores(model)
     picture = content.draw_model(model)
     anatomy = find_anatomy(model.space_)
     places = places_of_clusters(anatomy, model.responsibilities_)
@@ -167,15 +169,15 @@ def build_report(
         first=words.explain_first(model, places),
         anatomy_words=_explain_anatomy(anatomy, model),
         errors_words=words.explain_errors(model),
-        score=explain_score(model, "area"),
+        score=explain_score(given, "area"),
         score_name=data["scoreName"],
         facts=content.describe_facts(model),
         warnings=warnings,
-        methods=describe_methods(model),
+        methods=describe_methods(given),
         fit=content.describe_fit(model),
         effects=content.describe_effects(model),
         sites=content.describe_sites(model),
-        settings=content.describe_settings(model),
+        settings=content.describe_settings(given),
         versions=content.describe_versions(model),
         spatial=model.spatial_strength_ > 0,
         citation=CITATION,

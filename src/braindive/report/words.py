@@ -28,7 +28,7 @@ def describe_measure(model: DIVE, measure: str | None) -> str:
     """What the values are, for axes and sentences: as the user calls them, or what is known."""
     name = measure or guess_measure(model)
     if _is_standard(model):
-        return f"z-score of {name}" if name else "z-score"
+        return f"z-score of {_without_unit(name)}" if name else "z-score"
     return name or "value"
 
 
@@ -36,7 +36,7 @@ def explain_measure(model: DIVE, measure: str | None) -> str:
     """Say in which unit the values are, and how that is known."""
     name = measure or guess_measure(model)
     if _is_standard(model):
-        of = f" of {name}" if name else ""
+        of = f" of {_without_unit(name)}" if name else ""
         return (
             f"z-scores{of}: 0 is the mean of the controls there, and 1 is one of their standard "
             "deviations above it."
@@ -62,6 +62,11 @@ def guess_measure(model: DIVE) -> str:
         if names and all(alone.search(name) for name in names):
             return measure
     return ""
+
+
+def _without_unit(name: str) -> str:
+    """A measure without the unit in brackets that its z-scores do not have."""
+    return re.sub(r"\s*\([^()]*\)$", "", name)
 
 
 def _is_standard(model: DIVE) -> bool:

@@ -47,7 +47,8 @@ class Writer:
     prefixes : dict of side to str
         Beginning of the names of the maps of a hemisphere.
     fill : float
-        What the maps of a model have outside the mask.
+        What the maps of a model have outside the mask: NaN, for 0 is a number like others, such as
+        a midpoint. Labels are 0 there.
     splits : bool
         Whether each hemisphere has a file of its own.
     """
@@ -63,7 +64,7 @@ class Writer:
     prefixes: Mapping[Side, str] = field(
         default_factory=lambda: {"left": "hemi-L_", "right": "hemi-R_"}
     )
-    fill: float = 0.0
+    fill: float = float("nan")
     splits: bool = True
 
 

@@ -172,6 +172,5 @@ GIFTI = Format(
         scans=("surface", "regions"),
         maps=("surface",),
         is_default=always,
-        fill=np.nan,
     ),
 )
