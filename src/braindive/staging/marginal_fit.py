@@ -189,7 +189,7 @@ class MarginalFit:
         finer = look(here.problem, here.vector, points, self.packing, self.priors)
         step = finer.inverse_products(self.packing, points) @ finer.gradient
         if float(finer.gradient @ step) > HARDLY_LEFT:
-            inverse, posterior = here.inverse, finer.evaluation.posterior
+            inverse, posterior = None, finer.evaluation.posterior
             here = self._climb(finer.problem, posterior, FINER, steps, inverse, there)
         return replace(self, climb=here)
 
@@ -205,7 +205,7 @@ class MarginalFit:
         """Climb to the optimum with points that follow it."""
         points = posterior.lay_points(start.prior, rule)
         packing, priors = self.packing, self.priors
-        rest = steps, inverse, np.inf, there, True
+        rest = steps, inverse, np.inf, there, False
         return climb(start, points, packing, priors, rule, *rest)
 
     def _inverse(self, n_subjects: int) -> Array | None:

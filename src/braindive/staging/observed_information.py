@@ -216,9 +216,8 @@ def _of_means(problem: CorrelatedStageProblem, posterior: Posterior, packing: Pa
         weighed = precisions @ rows
         totals = problem.timeline.by_subject(weighed)
         levels = problem.intercept_covariances @ totals
-        n_numbers = rows.shape[2]
-        own = rows.reshape(-1, n_numbers).T @ weighed.reshape(-1, n_numbers)
-        own -= totals.reshape(-1, n_numbers).T @ levels.reshape(-1, n_numbers)
+        own = np.tensordot(rows, weighed, axes=((0, 1), (0, 1)))
+        own -= np.tensordot(totals, levels, axes=((0, 1), (0, 1)))
         found = found + share * own
     return np.asarray(found)
 
