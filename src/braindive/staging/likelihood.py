@@ -37,8 +37,6 @@ class Evaluation:
         By what is added to the curves at each visit; no rows where there are no sites.
     by_skew : (n_subjects,) or None
         By the skew of the shifts of its group; None where they are normal.
-    by_scale : (2,) or None
-        By origin and log unit of the points, of all subjects together.
     """
 
     log_likelihoods: Array
@@ -49,7 +47,6 @@ class Evaluation:
     by_population: Array
     by_means: Array
     by_skew: Array | None = None
-    by_scale: Array | None = None
 
 
 def evaluate(
@@ -107,9 +104,7 @@ def evaluate(
     n_numbers = problem.pooled.means.size * n_points
     pieces = in_pieces(take, n_subjects, max(1, int(NUMBERS_AT_ONCE * n_subjects / n_numbers)))
     by_within, by_between = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
-    by_population, by_scale, by_skew = points.by_population(
-        problem.prior, posterior.weights, by_stage
-    )
+    by_population, by_skew = points.by_population(problem.prior, posterior.weights, by_stage)
     return Evaluation(
         log_likelihoods,
         posterior,
@@ -119,60 +114,4 @@ def evaluate(
         by_population,
         by_means,
         by_skew,
-        by_scale,
     )
-
-
-def contrast(
-    problem: CorrelatedStageProblem, posterior: Posterior, contrasts: Array
-) -> list[Evaluation]:
-    """Covariances, over the posteriors, of the log-density's gradient with some of the stage.
-
-    Parameters
-    ----------
-    problem : CorrelatedStageProblem
-        Subjects and parameters.
-    posterior : Posterior
-        Where they are.
-    contrasts : (n, n_points, n_subjects)
-        Of the stage, each of mean 0 over the posterior.
-
-    Returns
-    -------
-    list of Evaluation
-        One for each contrast: in place of an expected gradient, its covariance with the contrast.
-    """
-    timeline, prior = problem.timeline, problem.prior
-    part = Part.of(timeline, slice(0, timeline.n_subjects))
-    scores = np.ascontiguousarray(timeline.scores(posterior.speeds, posterior.shifts).T)
-    curves = problem.trajectories.at_points(scores)
-    residuals = noise_of(problem).residuals(part, curves)
-    (speed_means, speed_sds), (shift_means, shift_sds) = prior.of_subjects()
-    along_speed = (posterior.log_speeds - speed_means) / speed_sds
-    along_shift = (posterior.shifts - shift_means) / shift_sds
-    skewed = None if prior.population.skews is None else prior.skewed_at(along_shift, prior.groups)
-    of_shift = along_shift if skewed is None else skewed.pull
-    found = []
-    for each in contrasts:
-        weights = posterior.weights * each
-        pull = residuals.pull(weights.T, "each")
-        by_population = [
-            np.sum(weights * of_shift, axis=0) / shift_sds,
-            np.sum(weights * of_shift * along_shift, axis=0),
-            np.sum(weights * along_speed, axis=0) / speed_sds,
-            np.sum(weights * along_speed**2, axis=0),
-        ]
-        by_curves = np.add.reduceat(curves.pull_back(pull.by_values)[0], part.starts, axis=0)
-        found.append(
-            Evaluation(
-                np.zeros(timeline.n_subjects),
-                posterior,
-                by_curves,
-                pull.by_within,
-                pull.by_between,
-                np.stack(by_population, axis=1),
-                pull.by_values.sum(axis=2).T[: None if problem.sites is not None else 0],
-                None if skewed is None else np.sum(weights * skewed.by_skew, axis=0),
-            )
-        )
-    return found

@@ -189,8 +189,7 @@ class MarginalFit:
         finer = look(here.problem, here.vector, points, self.packing, self.priors)
         step = finer.inverse_products(self.packing, points) @ finer.gradient
         if float(finer.gradient @ step) > HARDLY_LEFT:
-            inverse, posterior = None, finer.evaluation.posterior
-            here = self._climb(finer.problem, posterior, FINER, steps, inverse, there)
+            here = self._climb(finer.problem, finer.evaluation.posterior, FINER, steps, None, there)
         return replace(self, climb=here)
 
     def _climb(
@@ -205,8 +204,7 @@ class MarginalFit:
         """Climb to the optimum with points that follow it."""
         points = posterior.lay_points(start.prior, rule)
         packing, priors = self.packing, self.priors
-        rest = steps, inverse, np.inf, there, False
-        return climb(start, points, packing, priors, rule, *rest)
+        return climb(start, points, packing, priors, rule, steps, inverse, near=np.inf, there=there)
 
     def _inverse(self, n_subjects: int) -> Array | None:
         """Inverse of the Hessian for so many subjects, with whose number the curvature grows.

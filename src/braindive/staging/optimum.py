@@ -15,7 +15,6 @@ import numpy as np
 from braindive.arrays import Array
 from braindive.staging.covariance import CorrelatedStageProblem
 from braindive.staging.likelihood import Evaluation, evaluate
-from braindive.staging.observed_information import inverse_information, scale_moves
 from braindive.staging.packing import Packing
 from braindive.staging.posterior import FINE, Points, Rule
 from braindive.staging.weak_priors import WeakPriors
@@ -81,16 +80,11 @@ class Climb:
     decrement: float = np.inf
     n_evaluations: int = 1
 
-    def inverse_information(self, packing: Packing) -> Array | None:
-        """Of the packed parameters, where that can be told near the optimum."""
-        posterior = self.evaluation.posterior
-        return inverse_information(self.problem, posterior, packing, self.vector, self.curvature)
-
     def inverse_products(self, packing: Packing, points: Points | None = None) -> Array:
-        """The same from the subjects' gradients, as good anywhere.
+        """Inverse information of the packed parameters, to begin with.
 
-        Their outer products are shrunk to their diagonal. Where subjects are not many, that of E
-        and B is what it would be at known stages.
+        It comes from the subjects' gradients, whose outer products are shrunk to their diagonal.
+        Where subjects are not many, that of E and B is what it would be at known stages.
 
         Parameters
         ----------
@@ -129,48 +123,23 @@ class Climb:
         return self.decrement < HARDLY_LEFT
 
 
-@dataclass(frozen=True)
-class Frame:
-    """Points of the integral that move with the curves.
-
-    Parameters
-    ----------
-    points : Points
-        Where they were laid.
-    vector : (n_numbers,)
-        Parameters then.
-    moves : (2, n_numbers)
-        By how much origin and log unit of the score move with the parameters; see `scale_moves`.
-    """
-
-    points: Points
-    vector: Array
-    moves: Array
-
-    def at(self, vector: Array) -> Points:
-        """Return where they are with other parameters."""
-        origin, log_unit = self.moves @ (vector - self.vector)
-        return replace(self.points, origin=float(origin), log_unit=float(log_unit))
-
-
 def look(
     problem: CorrelatedStageProblem,
     vector: Array,
-    points: Points | Frame,
+    points: Points,
     packing: Packing,
     priors: WeakPriors,
 ) -> Climb:
     """Evaluate the objective and its gradient at packed parameters."""
     there = packing.unpack(vector, problem)
-    at = evaluate(there, points.at(vector) if isinstance(points, Frame) else points, "sum")
-    by_points = points.moves.T @ at.by_scale if isinstance(points, Frame) else 0.0
+    at = evaluate(there, points, "sum")
     value, gradient, curvature = priors.log_density(packing, vector)
     return Climb(
         there,
         vector,
         at,
         float(at.log_likelihoods.sum()) + value,
-        packing.gradient(vector, there, at) + gradient + by_points,
+        packing.gradient(vector, there, at) + gradient,
         curvature,
     )
 
@@ -178,7 +147,7 @@ def look(
 def _try(
     problem: CorrelatedStageProblem,
     vector: Array,
-    points: Frame,
+    points: Points,
     packing: Packing,
     priors: WeakPriors,
 ) -> Climb | None:
@@ -201,7 +170,6 @@ def climb(
     inverse: Array | None = None,
     near: float = _NEAR,
     there: float = ON_THE_WAY,
-    is_near: bool = False,
 ) -> Climb:
     """Climb from a problem's parameters to the optimum.
 
@@ -223,22 +191,13 @@ def climb(
         Squared length of the gradient in standard errors below which points stay where they are.
     there : float
         That below which the optimum is found.
-    is_near : bool
-        Whether the climb begins near the optimum: points then move with the curves, and it begins
-        with the information that is left (`observed_information`).
 
     Returns
     -------
     Climb
     """
-    vector = packing.pack(problem)
-    here = look(problem, vector, points, packing, priors)
-    moves = np.zeros((2, len(vector)))
-    if is_near:
-        moves = scale_moves(here.problem, here.evaluation.posterior, packing, vector)
-    fresh, frame = inverse is None, Frame(points, vector, moves)
-    if inverse is None and is_near:
-        inverse = here.inverse_information(packing)
+    here = look(problem, packing.pack(problem), points, packing, priors)
+    fresh = inverse is None
     if inverse is None:
         inverse = here.inverse_products(packing, points)
     longest, n_evaluations, decrement, before = _STEP, 1, np.inf, here.objective
@@ -254,42 +213,35 @@ def climb(
             break
         if decrement >= near or found or not frozen:
             points = here.evaluation.posterior.lay_points(here.problem.prior, rule)
-            frame = Frame(points, here.vector, moves)
         is_new = found or (decrement < near and not frozen)
         if is_new:
             # Look from the new points before going on: they stay until the optimum is found.
             before = here.objective
-            here = _try(problem, here.vector, frame, packing, priors) or here
+            here = _try(problem, here.vector, points, packing, priors) or here
             frozen, n_rounds = True, n_rounds + 1
             n_evaluations += 1
-            if is_near and n_rounds == 2:
-                told = here.inverse_information(packing)
-                inverse = inverse if told is None else told
             continue
         frozen = frozen and decrement < near
         furthest = longest * np.sqrt(len(direction))
         length = min(float(np.sqrt(decrement)), furthest)
         step = direction * (length / np.sqrt(decrement))
-        next_ = _try(problem, here.vector + step, frame, packing, priors)
+        next_ = _try(problem, here.vector + step, points, packing, priors)
         n_evaluations += 1
-        promised = float(here.gradient @ step)
-        hoped = _WORTHWHILE * promised - _ROUNDING * abs(here.objective)
+        hoped = _WORTHWHILE * float(here.gradient @ step) - _ROUNDING * abs(here.objective)
         gain = -np.inf if next_ is None else next_.objective - here.objective
-        if next_ is not None and (gain >= hoped or (is_near and frozen and gain > -promised)):
-            # Where points stay, a step a little too far tells how the objective bends too.
+        if next_ is not None and gain >= hoped:
             share = length / np.sqrt(decrement)
             inverse = _update(inverse, step, here.gradient - next_.gradient, share * here.gradient)
-        if next_ is not None and gain >= hoped:
             here, fresh, longest = next_, False, min(_LONGEST, 1.5 * longest)
             continue
         longest *= length / furthest / 3
         if longest < _SHORTEST:
             if fresh:
                 break
-            inverse = here.inverse_products(packing, frame.at(here.vector))
+            inverse = here.inverse_products(packing, points)
             fresh, longest = True, _STEP
         if not frozen:
-            here = _try(problem, here.vector, frame, packing, priors) or here
+            here = _try(problem, here.vector, points, packing, priors) or here
             n_evaluations += 1
     return replace(here, inverse=inverse, decrement=decrement, n_evaluations=n_evaluations)
 

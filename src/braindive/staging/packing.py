@@ -328,18 +328,6 @@ class Packing:
             found[last_mean, last_spread] = -(people.log_speed_sds[-1] ** 2)
         return found
 
-    def gradients_by_scale(self, problem: CorrelatedStageProblem, at: Evaluation) -> Array:
-        """Gradients by what fixes origin and unit of the score and is not packed, (n_subjects, 2).
-
-        By the last group's mean of the shift, and by that of the log speed, or without follow-up by
-        its log-sd of the shift. Where nobody differs in speed, the unit is fixed, and not here.
-        """
-        of_mean, of_spread, of_speed, _ = _by_means(problem, at)
-        last = (problem.prior.groups == self.n_groups - 1)[:, None]
-        if self.has_follow_up and not self.speeds_vary:
-            return last * of_mean[:, None]
-        return last * np.stack([of_mean, of_speed if self.has_follow_up else of_spread], axis=1)
-
     def _population_gradients(self, problem: CorrelatedStageProblem, at: Evaluation) -> list[Array]:
         """Each subject's gradient by its own group's parameters, 0 by the others', and effects.
 

@@ -108,16 +108,11 @@ class Points:
         Where.
     log_volumes : (n_subjects,)
         Where they were laid.
-    origin, log_unit : float
-        How far the score has moved since then: what was at s is at exp(log_unit) s + origin. Where
-        all curves move, everybody's posterior moves with them, and points have to.
     """
 
     log_speeds: Coordinate
     shifts: Coordinate
     log_volumes: Array
-    origin: float = 0.0
-    log_unit: float = 0.0
 
     @classmethod
     def around(cls, prior: StagePrior, mean: Array, covariance: Array, rule: Rule) -> Points:
@@ -144,15 +139,6 @@ class Points:
         )
         return cls(log_speeds, shifts, log_volumes)
 
-    def groups(self, prior: StagePrior) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-        """Mean and spread of log speed, and of shift, of each subject, as the score was."""
-        (log_speeds, speed_sds), (shifts, shift_sds) = prior.of_subjects()
-        shrunk = np.exp(-self.log_unit)
-        return (
-            (log_speeds - self.log_unit, speed_sds),
-            ((shifts - self.origin) * shrunk, shift_sds * shrunk),
-        )
-
     def log_weights(self, prior: StagePrior) -> tuple[Array, Array, Array]:
         """Log speeds and shifts of the points, and how probable these are in the population.
 
@@ -160,7 +146,7 @@ class Points:
         """
         found, heights = [], self.log_volumes - np.log(2 * np.pi)
         for coordinate, (means, sds) in zip(
-            (self.log_speeds, self.shifts), self.groups(prior), strict=True
+            (self.log_speeds, self.shifts), prior.of_subjects(), strict=True
         ):
             place = coordinate.at(means, sds)
             heights = heights + np.log(coordinate.stretch(sds) / sds)
@@ -170,13 +156,12 @@ class Points:
             else:
                 heights = heights - 0.5 * along**2
             found.append(place)
-        # A density in the score as it was, and in the score as it is, differ as the volumes do.
-        return found[0] + self.log_unit, np.exp(self.log_unit) * found[1] + self.origin, heights
+        return found[0], found[1], heights
 
     def by_population(
         self, prior: StagePrior, weights: Array, by_stage: Array
-    ) -> tuple[Array, Array, Array | None]:
-        """Gradients of log-likelihoods by the population, and by origin and unit of the points.
+    ) -> tuple[Array, Array | None]:
+        """Gradients of log-likelihoods by the population.
 
         Parameters
         ----------
@@ -192,26 +177,18 @@ class Points:
         -------
         by_population : (n_subjects, 4)
             By mean and log-sd of the shift, and of the log speed.
-        by_scale : (2,)
-            By origin and log unit, summed over subjects: what is left of the error of the integral.
         by_skew : (n_subjects,) or None
             By the skew; None where shifts are normal.
         """
-        (speed_means, speed_sds), (means, sds) = self.groups(prior)
-        pull, by_skew, grown = None, None, np.exp(self.log_unit)
-        places = self.shifts.at(means, sds)
+        speed_group, (means, sds) = prior.of_subjects()
+        pull, by_skew = None, None
         if prior.population.skews is not None:
-            skewed = prior.skewed_at((places - means) / sds, prior.groups)
+            along = (self.shifts.at(means, sds) - means) / sds
+            skewed = prior.skewed_at(along, prior.groups)
             pull, by_skew = skewed.pull, np.sum(weights * skewed.by_skew, axis=0)
-        by_speed, by_speed_sd = self.log_speeds.by_group(
-            weights, by_stage[0], speed_means, speed_sds
-        )
-        by_shift, by_shift_sd = self.shifts.by_group(weights, grown * by_stage[1], means, sds, pull)
-        by_origin = np.sum(by_stage[1]) - np.sum(by_shift) / grown
-        by_unit = grown * np.sum(by_stage[1] * places) + np.sum(by_stage[0])
-        by_unit -= np.sum(means * by_shift + by_shift_sd + by_speed)
-        by_groups = np.stack([by_shift / grown, by_shift_sd, by_speed, by_speed_sd], axis=1)
-        return by_groups, np.array([by_origin, by_unit]), by_skew
+        of_speed = self.log_speeds.by_group(weights, by_stage[0], *speed_group)
+        of_shift = self.shifts.by_group(weights, by_stage[1], means, sds, pull)
+        return np.stack([*of_shift, *of_speed], axis=1), by_skew
 
 
 def _lay(mean: Array, covariance: Array, rule: Rule) -> tuple[Array, Array, Array]:
