@@ -25,10 +25,9 @@ from braindive.staging.weak_priors import WeakPriors
 _NEAR = 0.5
 EXACTLY_THERE = 1e-7
 # Points that stayed are laid anew where so little is left to climb, until that leaves hardly more
-# (half a standard error, of all parameters together) and the objective hardly another, for no more
-# than so many rounds: where curves begin within a wide posterior, every new set of points moves the
-# optimum a little.
-ON_THE_WAY, _HARDLY_MOVED, _HARDLY_SEEN, _MOST_ROUNDS = 0.03, 0.3, 0.3, 12
+# (half a standard error, of all parameters together), for no more than so many rounds: where curves
+# begin within a wide posterior, every new set of points moves the optimum a little.
+ON_THE_WAY, _HARDLY_MOVED, _MOST_ROUNDS = 0.03, 0.3, 6
 # What is left at most where a climb counts as finished.
 HARDLY_LEFT = 0.1
 # Longest step in standard errors of each parameter: at the start, ever, and so short that another
@@ -200,14 +199,13 @@ def climb(
     fresh = inverse is None
     if inverse is None:
         inverse = here.inverse_products(packing, points)
-    longest, n_evaluations, decrement, before = _STEP, 1, np.inf, here.objective
+    longest, n_evaluations, decrement = _STEP, 1, np.inf
     frozen, n_rounds, is_new, is_last = False, 0, False, True
     for _ in range(max_iter):
         direction = inverse @ here.gradient
         decrement = float(here.gradient @ direction)
         if is_new:
-            is_last = decrement < _HARDLY_MOVED and abs(here.objective - before) < _HARDLY_SEEN
-            is_last = is_last or n_rounds == _MOST_ROUNDS
+            is_last = decrement < _HARDLY_MOVED or n_rounds == _MOST_ROUNDS
         found = decrement < (there if is_last else max(there, ON_THE_WAY))
         if found and is_last:
             break
@@ -216,7 +214,6 @@ def climb(
         is_new = found or (decrement < near and not frozen)
         if is_new:
             # Look from the new points before going on: they stay until the optimum is found.
-            before = here.objective
             here = _try(problem, here.vector, points, packing, priors) or here
             frozen, n_rounds = True, n_rounds + 1
             n_evaluations += 1
