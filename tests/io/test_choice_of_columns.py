@@ -1,0 +1,64 @@
+"""Which columns of a table are taken for what, where several could be it."""
+
+import logging
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import braindive as bd
+from braindive.io.times import column_of_same_kind, column_with_times
+
+
+def visits(**columns):
+    table = {
+        "Subject ID": ["a", "a", "b", "b"],
+        "Scan date": ["2010-01-01", "2012-01-01", "2011-06-01", "2012-06-01"],
+        "Age": ["70", "72", "64", "65"],
+        "vertex_0": [1.0, 2.0, 3.0, 4.0],
+    }
+    return pd.DataFrame(table | columns)
+
+
+@pytest.mark.parametrize("ages", [["70", "", "64", "65"], ["70", "70", "64", "65"]])
+def test_a_complete_date_comes_before_an_age_with_gaps_or_repeats(ages, caplog):
+    with caplog.at_level(logging.INFO, "braindive"):
+        cohort = bd.read_cohort(visits(Age=ages))
+    np.testing.assert_allclose(cohort.times, [0, 730 / 365.25, 0, 366 / 365.25])
+    assert "read from 'Scan date', because 'Age'" in caplog.text
+
+
+def test_a_complete_age_comes_first_as_ever():
+    assert bd.read_cohort(visits()).times.tolist() == [70, 72, 64, 65]
+
+
+def test_an_age_with_gaps_stays_where_the_date_has_gaps_too():
+    dates = ["2010-01-01", "2012-01-01", "", "2012-06-01"]
+    table = visits(**{"Age": ["70", "", "64", "65"], "Scan date": dates})
+    with pytest.raises(bd.CohortError, match=r"row 2 \(a\), column Age: the visit has no time"):
+        bd.read_cohort(table)
+
+
+def test_a_row_that_is_there_twice_says_nothing_of_its_columns():
+    table = pd.concat([visits(), visits().iloc[:1]])
+    with pytest.raises(bd.CohortError, match="row 5 .*the same as row 1"):
+        bd.read_cohort(table)
+    with pytest.warns(bd.DataWarning, match="left out"):
+        kept = bd.read_cohort(table, skip_bad=True)
+    assert kept.times.tolist() == [70, 72, 64, 65]
+
+
+@pytest.mark.parametrize("column", ["Age", "Scan date"])
+def test_the_times_of_a_fit_tell_their_column(column):
+    cohort = bd.read_cohort(visits(), times=column)
+    found = column_with_times(cohort.table, cohort.subjects, cohort.times)
+    assert found.lower() == column.lower()
+    assert column_with_times(cohort.table, cohort.subjects, cohort.times * 1.01) is None
+
+
+def test_times_of_another_table_count_from_the_same_event():
+    assert column_of_same_kind(["age", "scan_date", "years"], "Scan date") == "scan_date"
+    assert column_of_same_kind(["age", "years"], "Scan date") == "years"
+    assert column_of_same_kind(["AGE_AT_SCAN", "years"], "age") == "AGE_AT_SCAN"
+    assert column_of_same_kind(["age", "my weeks"], "my weeks") == "my weeks"
+    assert column_of_same_kind(["years"], "age") is None
