@@ -41,7 +41,7 @@ def test_an_age_with_gaps_stays_where_the_date_has_gaps_too():
 
 def test_a_row_that_is_there_twice_says_nothing_of_its_columns():
     table = pd.concat([visits(), visits().iloc[:1]])
-    with pytest.raises(bd.CohortError, match="row 5 .*the same as row 1"):
+    with pytest.raises(bd.CohortError, match=r"row 5 .*the same as row 1"):
         bd.read_cohort(table)
     with pytest.warns(bd.DataWarning, match="left out"):
         kept = bd.read_cohort(table, skip_bad=True)
@@ -62,3 +62,19 @@ def test_times_of_another_table_count_from_the_same_event():
     assert column_of_same_kind(["AGE_AT_SCAN", "years"], "age") == "AGE_AT_SCAN"
     assert column_of_same_kind(["age", "my weeks"], "my weeks") == "my weeks"
     assert column_of_same_kind(["years"], "age") is None
+
+
+def test_every_column_that_is_known_by_another_name_is_named(caplog):
+    table = visits(Diagnosis=["CN", "CN", "AD", "AD"])
+    with caplog.at_level(logging.INFO, "braindive"):
+        bd.read_cohort(table)
+        bd.read_cohort(table.drop(columns="Age"))
+    assert "'Subject ID' as participant_id, 'Age' as age, 'Diagnosis' as diagnosis" in caplog.text
+    assert caplog.messages[-1] == "Times are read from 'Scan date'."
+
+
+def test_what_has_its_name_is_not_named(caplog):
+    table = visits().rename(columns={"Subject ID": "participant_id", "Age": "age"})
+    with caplog.at_level(logging.INFO, "braindive"):
+        bd.read_cohort(table)
+    assert not caplog.messages

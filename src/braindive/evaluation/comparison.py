@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from braindive.arrays import IntArray
 from braindive.checks import check_assignments, check_count, check_seed
 from braindive.cohort.cohort import Cohort, check_cohort
+from braindive.cohort.table_columns import find_column
 from braindive.errors import DataWarning, ParameterError
 from braindive.estimator import DIVE
 from braindive.evaluation.folds import Ids, split_subjects
@@ -216,18 +217,13 @@ def score_columns(cohort: Cohort, scores: Sequence[str]) -> pd.DataFrame:
     table = cohort.table
     columns: dict[str, pd.Series] = {}
     for name in scores:
-        if name not in table:
-            raise ParameterError(
-                f"there is no column {name!r} in the cohort's table; its columns are "
-                f"{', '.join(map(str, table.columns))}."
-            )
-        column = table[name].replace("n/a", np.nan)
+        column = table[find_column(table, name)].replace("n/a", np.nan)
         numbers = pd.to_numeric(column, errors="coerce").astype(float)
         text = column.notna() & numbers.isna()
         if text.any():
             row = int(np.flatnonzero(text)[0])
             raise ParameterError(
-                f"column {name!r} holds {column.iloc[row]!r} in row {row} (subject "
+                f"column {name!r} holds {column.iloc[row]!r} in row {row + 1} (subject "
                 f"{cohort.subjects[row]!r}): {int(text.sum())} of its {len(text)} values are not "
                 "numbers; a score has to be a number, or empty."
             )

@@ -15,8 +15,9 @@ import pandas as pd
 
 from braindive.arrays import Array
 from braindive.cohort import Cohort
+from braindive.cohort.table_columns import simple, suggest
 from braindive.errors import CohortError, ParameterError
-from braindive.io.columns import find_named, shorten, simple, suggest
+from braindive.io.columns import find_named, shorten
 from braindive.io.controls import CONTROL_WORDS
 from braindive.io.numbers import has_decimal_commas, to_numbers, with_point
 from braindive.io.paths import PathLike

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 
 from braindive.arrays import Array
+from braindive.cohort.table_columns import simple, suggest
 from braindive.errors import CohortError
 from braindive.io.bids import read_sessions
-from braindive.io.columns import find_columns, find_named, simple, suggest
+from braindive.io.columns import find_columns, find_named, is_variant
 from braindive.io.dates import looks_like_a_date, read_dates
 from braindive.io.numbers import with_point
 from braindive.io.problems import Problems
@@ -73,7 +74,9 @@ def read_times(
         name = time_column(sessions.assign(participant_id=table["participant_id"]))
         assert name is not None
     elif column is None:
-        name = _complete_column(table, name, problems.called)
+        usual, name = name, _complete_column(table, name, problems.called)
+        if name == usual and not is_variant(name, meaning_of(name)):
+            _log.info("Times are read from %r.", name)
     return _read_column(source[name], table["participant_id"].to_numpy(), problems)
 
 
