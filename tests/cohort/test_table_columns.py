@@ -78,3 +78,24 @@ def test_what_was_perhaps_meant_is_said(cohort, ask, meant):
 def test_a_site_that_is_written_otherwise_is_suggested(cohort):
     with pytest.raises(bd.CohortError, match=r"site 'Skyra' .*\(did you mean 'skyra'\?\)"):
         site_codes(cohort, "Scanner", ["skyra", "Trio"])
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda cohort: bd.Preprocessing(covariates=["Sex"]).fit(cohort),
+        lambda cohort: site_names(cohort, "Sex"),
+    ],
+)
+def test_rows_count_from_the_first_below_the_header_and_all_are_named(cohort, ask):
+    table = cohort.table.assign(Sex=cohort.table["Sex"].where(~cohort.table.index.isin([2, 7])))
+    other = bd.Cohort(
+        cohort.values,
+        subjects=cohort.subjects,
+        times=cohort.times,
+        controls=cohort.controls,
+        table=table,
+    )
+    told = r"2 visits: 2 at 0 \(row 3\), 7 at 0 \(row 8\); fill"
+    with pytest.raises(bd.CohortError, match=told):
+        ask(other)

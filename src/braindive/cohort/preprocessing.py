@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 
 from braindive.arrays import Array, BoolArray
 from braindive.cohort import Cohort
+from braindive.cohort.checks import visits_of
 from braindive.cohort.holes import mean_observed, regress, smooth_observed, varies
 from braindive.cohort.reference import REFERENCES, never_zero, reference_visits
 from braindive.cohort.table_columns import find_column, simple
@@ -333,9 +334,10 @@ def _column(table: pd.DataFrame, cohort: Cohort, name: str) -> np.ndarray[Any, A
     holes = np.flatnonzero(column.isna().to_numpy())
     if len(holes):
         raise CohortError(
-            f"covariate {name!r} is missing at {len(holes)} visits, the first of subject "
-            f"{cohort.subjects[holes[0]]!r} at {cohort.times[holes[0]]:g} (row {holes[0]}); fill "
-            "it in or drop these visits."
+            f"covariate {name!r} is missing at {len(holes)} "
+            f"{'visit' if len(holes) == 1 else 'visits'}: "
+            f"{visits_of(cohort.subjects, cohort.times, holes.tolist())}; fill it in or drop these "
+            "visits."
         )
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
         numbers = column.to_numpy(dtype=float)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from braindive.arrays import IntArray
+from braindive.cohort.checks import visits_of
 from braindive.cohort.cohort import Cohort
 from braindive.cohort.table_columns import find_column, suggest
 from braindive.errors import CohortError, ParameterError
@@ -42,10 +43,10 @@ def site_names(cohort: Cohort, column: Any) -> np.ndarray[Any, Any]:
     found = cohort.table[column]
     empty = found.isna().to_numpy()
     if empty.any():
-        first = int(np.flatnonzero(empty)[0])
+        who = visits_of(cohort.subjects, cohort.times, np.flatnonzero(empty).tolist())
         raise CohortError(
-            f"sites: {column!r} is empty for {empty.sum()} visits (the first is of "
-            f"{cohort.subjects[first]!r} at {cohort.times[first]:g}); fill it in, or leave these "
+            f"sites: {column!r} is empty for {empty.sum()} "
+            f"{'visit' if empty.sum() == 1 else 'visits'}: {who}; fill it in, or leave these "
             "visits out."
         )
     return name_sites(found)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from braindive.arrays import IntArray
 from braindive.checks import check_assignments, check_count, check_seed
+from braindive.cohort.checks import rows_of
 from braindive.cohort.cohort import Cohort, check_cohort
 from braindive.cohort.table_columns import find_column
 from braindive.errors import DataWarning, ParameterError
@@ -223,7 +224,7 @@ def score_columns(cohort: Cohort, scores: Sequence[str]) -> pd.DataFrame:
         if text.any():
             row = int(np.flatnonzero(text)[0])
             raise ParameterError(
-                f"column {name!r} holds {column.iloc[row]!r} in row {row + 1} (subject "
+                f"column {name!r} holds {column.iloc[row]!r} in {rows_of([row])} (subject "
                 f"{cohort.subjects[row]!r}): {int(text.sum())} of its {len(text)} values are not "
                 "numbers; a score has to be a number, or empty."
             )
