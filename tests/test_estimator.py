@@ -4,6 +4,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -332,6 +333,13 @@ def test_prediction_for_subjects_without_history_is_refused(cohort, model):
     history = cohort.select(subjects=cohort.subject_ids[1:]).first_visits(2)
     with pytest.raises(bd.CohortError, match=r"no history for subject 'sub-00'"):
         model.predict(cohort, history=history)
+
+
+def test_people_without_history_are_called_by_their_ids(cohort, model):
+    history = cohort.select(subjects=cohort.subject_ids[1:]).first_visits(2)
+    at = pd.Series([5.0, 6.0], index=[901, 902])
+    with pytest.raises(bd.CohortError, match="no history for subject 901, 902; predict"):
+        model.predict(history, at=at)
 
 
 # Variants and special cohorts
