@@ -20,6 +20,7 @@ from braindive.cli.console import (
 from braindive.cli.demo import demo
 from braindive.cli.evidence import compare, groups, select
 from braindive.cli.fitting import fit
+from braindive.cli.outputs import no_empty_folders_left
 from braindive.cli.report import report
 from braindive.cli.study import check, pack, simulate
 from braindive.cli.using import maps, predict, stage
@@ -67,7 +68,7 @@ for command in (
     cohorts,
     report,
 ):
-    app.command()(interruptible(command))
+    app.command()(interruptible(no_empty_folders_left()(command)))
 
 
 def run() -> None:
