@@ -239,7 +239,7 @@ class Preprocessing(BaseEstimator):  # type: ignore[misc]
         if not keep.any():
             raise CohortError(
                 "no vertex is left: all have too few measurements or never vary in the controls; "
-                "look the cohort over with `braindive check`, or lower `Preprocessing.min_observed`."
+                "look the cohort over with `braindive check`, or lower min_observed."
             )
         self.keep_, self.means_, self.spreads_ = keep, means[keep], spreads[keep]
         self.effects_ = effects[:, keep]

@@ -1,0 +1,105 @@
+"""What a check-up finds, and what it finds about the controls of a cohort."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from braindive.arrays import Array
+from braindive.cohort.cohort import Cohort
+from braindive.cohort.summary import Summary
+
+Level = Literal["warning", "note"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something a person should look at.
+
+    Parameters
+    ----------
+    level : {"warning", "note"}
+        A warning is probably a mistake; a note is good to know.
+    what : str
+        What was seen, in a sentence.
+    where : str
+        Subjects, visits, vertices or column; empty for the whole cohort.
+    remedy : str
+        What to do.
+    """
+
+    level: Level
+    what: str
+    where: str
+    remedy: str
+
+
+def groups_of(cohort: Cohort, summary: Summary) -> Iterator[Finding]:
+    """Who the controls are, and how the others differ from them."""
+    controls = cohort.controls
+    if controls is None or not controls.any():
+        yield Finding(
+            "note",
+            "No visit is marked as a control's.",
+            "",
+            "Scores will be relative to everybody, and the direction of time is judged from "
+            "follow-up alone. Give a diagnosis column with controls (CN).",
+        )
+        return
+    if controls.all():
+        yield Finding("warning", "Every visit is a control's.", "", "There is no disease to model.")
+        return
+    known = np.isfinite(summary.difference) & ~summary.constant
+    if not known.any():
+        return
+    lower = float(np.mean(summary.difference[known] < 0))
+    word, share = ("lower", lower) if lower >= 0.5 else ("higher", 1 - lower)
+    yield Finding(
+        "note",
+        f"Patients are {word} than controls at {share:.0%} of the vertices.",
+        "",
+        "Atrophy lowers thickness and volume; amyloid and tau raise PET.",
+    )
+    within = cohort.times - subject_means(cohort, cohort.times)
+    moved = summary.scan_mean - subject_means(cohort, summary.scan_mean)
+    patients = ~controls & (within != 0)
+    if patients.sum() < 3:
+        return
+    slope = float(within[patients] @ moved[patients] / (within[patients] @ within[patients]))
+    residual = moved[patients] - slope * within[patients]
+    error = float(np.sqrt(np.mean(residual**2) / (within[patients] @ within[patients])))
+    gap = float(np.mean(summary.difference[known]))
+    if abs(slope) > 3 * error and np.sign(slope) != np.sign(gap) and share > 0.7:
+        yield Finding(
+            "warning",
+            f"Patients are {word} than controls, but move the other way over time "
+            f"({slope:+.3g} a year on average).",
+            "",
+            "Check the sign of the measure, the labels of the controls and the order of visits.",
+        )
+
+
+def standard_of(cohort: Cohort, summary: Summary) -> Iterator[Finding]:
+    """Whether values are standardised to the controls."""
+    known = np.isfinite(summary.control_spread) & ~summary.constant
+    if not known.any():
+        return
+    level = float(np.median(np.abs(summary.control_mean[known])))
+    spread = float(np.median(summary.control_spread[known]))
+    if level > 0.5 or not 0.5 < spread < 2:
+        yield Finding(
+            "note",
+            f"Values are not standardised to the controls, in whom vertices have mean {level:.3g} "
+            f"and standard deviation {spread:.3g} (medians).",
+            "",
+            "Fit with --standardise, or DIVE(preprocessing=Preprocessing()).",
+        )
+
+
+def subject_means(cohort: Cohort, values: Array) -> Array:
+    """Mean over the visits of each person, for every visit."""
+    index = cohort.subject_index
+    return (np.bincount(index, values) / np.bincount(index))[index]
