@@ -323,7 +323,7 @@ class DIVE(Fitted, BaseEstimator):  # type: ignore[misc]
             one_thread_per_product(self.n_jobs),
         ):
             measurements = self._open(cohort, client)
-            check_variation(measurements)
+            check_variation(measurements, cohort)
             for what, scans in describe_flat_scans(given, find_flat_scans(given)):
                 self._say(DataWarning, f"{what} Leave out what failed: {scans}.", stacklevel=3)
             sites, untold = begin_sites(self, cohort, timeline_of(cohort), measurements)

@@ -10,7 +10,13 @@ from braindive.arrays import Array, BoolArray
 from braindive.cohort import Cohort
 from braindive.cohort.checks import some
 from braindive.cohort.cohort import check_cohort
-from braindive.cohort.findings import Finding, groups_of, standard_of, subject_means
+from braindive.cohort.findings import (
+    Finding,
+    constant_advice,
+    groups_of,
+    standard_of,
+    subject_means,
+)
 from braindive.cohort.flat_scans import describe_flat_scans, find_flat_scans
 from braindive.cohort.summary import Summary
 from braindive.space import Regions, Surface, Volume
@@ -208,7 +214,7 @@ def _missing(cohort: Cohort, summary: Summary) -> Iterator[Finding]:
             "warning",
             f"{_count(constant, 'vertex', 'vertices')} with the same value at every visit.",
             _first(np.flatnonzero(constant), "vertices"),
-            f"A fit refuses them; preprocessing (--standardise) drops them. {_mask_advice(cohort)}",
+            f"A fit refuses them. {constant_advice(bool(summary.zero[constant].all()))}",
         )
 
 

@@ -99,6 +99,25 @@ def standard_of(cohort: Cohort, summary: Summary) -> Iterator[Finding]:
         )
 
 
+def constant_advice(zero: bool) -> str:
+    """What to do about vertices that have the same value at every visit, in a sentence.
+
+    Parameters
+    ----------
+    zero : bool
+        Whether the value is 0.
+    """
+    if zero:
+        return (
+            "They are 0, as FreeSurfer writes where there is no cortex (medial wall): drop them "
+            "with --drop-zeros, or DIVE(preprocessing=Preprocessing(drop_zeros=True))."
+        )
+    return (
+        "They cannot belong to a course: drop them with --standardise, or "
+        "DIVE(preprocessing=Preprocessing()), or set them to NaN."
+    )
+
+
 def subject_means(cohort: Cohort, values: Array) -> Array:
     """Mean over the visits of each person, for every visit."""
     index = cohort.subject_index

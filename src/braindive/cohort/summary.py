@@ -24,6 +24,8 @@ class Summary:
         Share of the visits at which a vertex was measured.
     constant : (n_vertices,) bool
         Whether a vertex has the same value at every visit.
+    zero : (n_vertices,) bool
+        Whether this value is 0.
     control_mean, control_spread : (n_vertices,)
         Of the controls; NaN where there are none.
     difference : (n_vertices,)
@@ -36,6 +38,7 @@ class Summary:
     scan_observed: Array
     vertex_observed: Array
     constant: BoolArray
+    zero: BoolArray
     control_mean: Array
     control_spread: Array
     difference: Array
@@ -47,7 +50,7 @@ class Summary:
         controls = np.zeros(n_visits, dtype=bool) if cohort.controls is None else cohort.controls
         sums, squares, counts = np.zeros(n_visits), np.zeros(n_visits), np.zeros(n_visits)
         observed_of_vertex = np.empty(n_vertices)
-        constant = np.empty(n_vertices, dtype=bool)
+        constant, zero = np.empty(n_vertices, dtype=bool), np.empty(n_vertices, dtype=bool)
         mean, spread, difference = (np.full(n_vertices, np.nan) for _ in range(3))
         for where, block in vertex_blocks(cohort.stored, cohort.rows):
             values = block.astype(float)
@@ -59,6 +62,7 @@ class Summary:
             observed_of_vertex[where] = observed.sum(axis=0)
             highest = np.where(observed, values, -np.inf).max(axis=0)
             constant[where] = highest == np.where(observed, values, np.inf).min(axis=0)
+            zero[where] = constant[where] & (highest == 0)
             if controls.any():
                 mean[where], spread[where] = _moments(filled[controls], observed[controls])
             if controls.any() and not controls.all():
@@ -76,6 +80,7 @@ class Summary:
             scan_observed,
             observed_of_vertex / n_visits,
             constant,
+            zero,
             mean,
             spread,
             difference,
