@@ -78,3 +78,33 @@ def test_what_has_its_name_is_not_named(caplog):
     with caplog.at_level(logging.INFO, "braindive"):
         bd.read_cohort(table)
     assert not caplog.messages
+
+
+def test_diagnoses_that_differ_in_case_and_blanks_are_one(caplog):
+    table = visits(Diagnosis=["cn ", "CN", "Control", "CN"])
+    with caplog.at_level(logging.INFO, "braindive"):
+        cohort = bd.read_cohort(table)
+    assert cohort.table["diagnosis"].tolist() == ["CN", "CN", "Control", "CN"]
+    assert "are one: 'cn' as 'CN'." in caplog.text
+
+
+def told_of_controls(diagnoses, **options):
+    findings = bd.inspect_cohort(bd.read_cohort(visits(Diagnosis=diagnoses), **options))
+    return next(
+        f"{each.what} {each.where} {each.remedy}" for each in findings if "contr" in each.what
+    )
+
+
+def test_the_controls_are_counted_by_what_tells_them():
+    told = told_of_controls(["CN", "Control", "AD", "AD"])
+    assert told.startswith("1 of 2 people is a control, at 2 visits. diagnosis: CN 1, Control 1 ")
+    other = told_of_controls(["AD", "AD", "AD", "AD"], controls="Age == 64")
+    assert other.startswith("1 of 2 people is a control, at 1 visit.  Name")
+
+
+def test_where_there_are_none_the_diagnoses_are_named():
+    told = told_of_controls(["Healthy volunteer", "Healthy volunteer", "AD", "AD"])
+    assert told.startswith(
+        "No visit is marked as a control's. diagnosis: AD 2, Healthy volunteer 2"
+    )
+    assert "--controls" in told

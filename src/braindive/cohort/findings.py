@@ -8,11 +8,15 @@ from typing import Literal
 
 import numpy as np
 
-from braindive.arrays import Array
+from braindive.arrays import Array, BoolArray
+from braindive.cohort.checks import some
 from braindive.cohort.cohort import Cohort
 from braindive.cohort.summary import Summary
+from braindive.cohort.table_columns import simple
 
 Level = Literal["warning", "note"]
+# Columns that tell who is ill, without case and punctuation.
+_DIAGNOSES = ("diagnosis", "dx", "group", "researchgroup", "clinicalgroup")
 
 
 @dataclass(frozen=True)
@@ -44,11 +48,20 @@ def groups_of(cohort: Cohort, summary: Summary) -> Iterator[Finding]:
         yield Finding(
             "note",
             "No visit is marked as a control's.",
-            "",
+            _diagnoses(cohort),
             "Scores will be relative to everybody, and the direction of time is judged from "
-            "follow-up alone. Give a diagnosis column with controls (CN).",
+            "follow-up alone. Give a diagnosis column with controls (CN), or say who they are, as "
+            'in --controls "diagnosis == HC".',
         )
         return
+    people, everybody = len(set(cohort.subjects[controls].tolist())), cohort.n_subjects
+    yield Finding(
+        "note",
+        f"{people:,} of {everybody:,} people {'is a control' if people == 1 else 'are controls'}, "
+        f"at {_visits(int(controls.sum()))}.",
+        _diagnoses(cohort, controls),
+        "Name others with --controls.",
+    )
     if controls.all():
         yield Finding("warning", "Every visit is a control's.", "", "There is no disease to model.")
         return
@@ -97,6 +110,33 @@ def standard_of(cohort: Cohort, summary: Summary) -> Iterator[Finding]:
             "",
             "Fit with --standardise, or DIVE(preprocessing=Preprocessing()).",
         )
+
+
+def _visits(number: int) -> str:
+    return "1 visit" if number == 1 else f"{number:,} visits"
+
+
+def _diagnoses(cohort: Cohort, visits: BoolArray | None = None) -> str:
+    """Diagnoses of some visits or of all, with their numbers; nothing where others have them too.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        With a table.
+    visits : (n_visits,) bool, optional
+        Which visits.
+    """
+    found = [name for name in cohort.table if simple(str(name)) in _DIAGNOSES]
+    if not found:
+        return ""
+    column = cohort.table[found[0]].astype(str).to_numpy()
+    chosen = np.ones(len(column), dtype=bool) if visits is None else visits
+    if set(column[chosen]) & set(column[~chosen]):
+        return ""  # something else tells these visits
+    names, counts = np.unique(column[chosen], return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    listed = [f"{names[each]} {counts[each]:,}" for each in order]
+    return f"{found[0]}: {some(listed, most=8)}"
 
 
 def constant_advice(zero: bool) -> str:
