@@ -44,3 +44,16 @@ def test_a_part_of_a_cohort_is_looked_at_in_its_own_rows(cohort):
     whole = bd.Cohort(values, subjects=cohort.subjects, times=cohort.times)
     with pytest.raises(bd.CohortError, match=r"vertices 3 have .* They are 0"):
         bd.DIVE(2).fit(whole.select(subjects=cohort.subject_ids[1:]))
+
+
+def test_scans_without_the_wall_are_not_odd_beside_scans_in_which_it_is_0(rng):
+    values = rng.normal(2.5, 0.3, size=(60, 100))
+    values[:, :60] = 0.0
+    values[:9, :60] = np.nan
+    found = bd.inspect_cohort(
+        bd.Cohort(values, subjects=np.arange(60) // 3, times=np.arange(60) % 3)
+    )
+    told = " ".join(each.what for each in found)
+    assert "60 vertices of 100 with the same value" in told
+    assert "odd" not in told
+    assert "missing" not in told

@@ -18,8 +18,8 @@ class Summary:
     Attributes
     ----------
     scan_mean, scan_spread, scan_observed : (n_visits,)
-        Mean and spread of each scan, and how many of the vertices that
-        anybody has were measured.
+        Mean and spread of each scan, and how many of the vertices that anybody has were
+        measured; vertices that are 0 in everybody are left out.
     vertex_observed : (n_vertices,)
         Share of the visits at which a vertex was measured.
     constant : (n_vertices,) bool
@@ -56,20 +56,21 @@ class Summary:
             values = block.astype(float)
             observed = ~np.isnan(values)
             filled = np.where(observed, values, 0.0)
-            sums += filled.sum(axis=1)
-            squares += (filled**2).sum(axis=1)
-            counts += observed.sum(axis=1)
             observed_of_vertex[where] = observed.sum(axis=0)
             highest = np.where(observed, values, -np.inf).max(axis=0)
             constant[where] = highest == np.where(observed, values, np.inf).min(axis=0)
             zero[where] = constant[where] & (highest == 0)
+            sums += filled.sum(axis=1)
+            squares += (filled**2).sum(axis=1)
+            counts += observed[:, ~zero[where]].sum(axis=1)
             if controls.any():
                 mean[where], spread[where] = _moments(filled[controls], observed[controls])
             if controls.any() and not controls.all():
                 others, _ = _moments(filled[~controls], observed[~controls])
                 difference[where] = others - mean[where]
-        # Vertices outside the brain are measured in nobody, and not missing in anybody.
-        ever = max(int((observed_of_vertex > 0).sum()), 1)
+        # Vertices outside the brain are measured in nobody, or 0 in everybody, and not missing in
+        # anybody.
+        ever = max(int(((observed_of_vertex > 0) & ~zero).sum()), 1)
         scan_observed = counts / ever
         counts = np.maximum(counts, 1)
         scan_mean = sums / counts

@@ -90,12 +90,11 @@ def one_spelling(diagnoses: pd.Series) -> pd.Series:
     >>> one_spelling(pd.Series(["CN", "cn", "CN", "AD"])).tolist()
     ['CN', 'CN', 'CN', 'AD']
     """
-    usual: dict[str, str] = {}
-    merged = []
     counts = diagnoses.value_counts().sort_index()
-    for text in counts.sort_values(ascending=False, kind="stable").index:
-        if usual.setdefault(text.lower(), text) != text:
-            merged.append(f"{text!r} as {usual[text.lower()]!r}")
+    ordered = counts.sort_values(ascending=False, kind="stable").index.tolist()
+    usual = {text.lower(): text for text in reversed(ordered)}
+    others = [text for text in ordered if usual[text.lower()] != text]
+    merged = [f"{text!r} as {usual[text.lower()]!r}" for text in others]
     if merged:
         _log.info("Diagnoses that differ in case alone are one: %s.", shorten(merged))
     return diagnoses.map(lambda text: usual[text.lower()])
