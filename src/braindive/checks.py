@@ -43,7 +43,7 @@ def check_variation(measurements: Products, cohort: Cohort) -> None:
         more = f" and {len(constant) - 5:,} more" if len(constant) > 5 else ""
         zero = all(_is_zero(cohort, int(vertex)) for vertex in constant[:5])
         raise CohortError(
-            f"vertices {shown}{more} have the same value at every visit. {constant_advice(zero)}"
+            f"vertices {shown}{more} have the same value at every visit. {constant_advice(zero, cohort.space)}"
         )
 
 

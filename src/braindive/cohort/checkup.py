@@ -214,7 +214,7 @@ def _missing(cohort: Cohort, summary: Summary) -> Iterator[Finding]:
             "warning",
             f"{_count(constant, 'vertex', 'vertices')} with the same value at every visit.",
             _first(np.flatnonzero(constant), "vertices"),
-            f"A fit refuses them. {constant_advice(bool(summary.zero[constant].all()))}",
+            f"A fit refuses them. {constant_advice(bool(summary.zero[constant].all()), cohort.space)}",
         )
 
 

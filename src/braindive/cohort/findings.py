@@ -13,6 +13,7 @@ from braindive.cohort.checks import some
 from braindive.cohort.cohort import Cohort
 from braindive.cohort.summary import Summary
 from braindive.cohort.table_columns import simple
+from braindive.space import Space, Surface
 
 Level = Literal["warning", "note"]
 # Columns that tell who is ill, without case and punctuation.
@@ -139,23 +140,26 @@ def _diagnoses(cohort: Cohort, visits: BoolArray | None = None) -> str:
     return f"{found[0]}: {some(listed, most=8)}"
 
 
-def constant_advice(zero: bool) -> str:
+def constant_advice(zero: bool, space: Space | None) -> str:
     """What to do about vertices that have the same value at every visit, in a sentence.
 
     Parameters
     ----------
     zero : bool
         Whether the value is 0.
+    space : Space or None
+        Where the vertices lie.
     """
-    if zero:
+    if not zero:
         return (
-            "They are 0, as FreeSurfer writes where there is no cortex (medial wall): drop them "
-            "with --drop-zeros, or DIVE(preprocessing=Preprocessing(drop_zeros=True))."
+            "They cannot belong to a course: drop them with --standardise, or "
+            "DIVE(preprocessing=Preprocessing()), or set them to NaN."
         )
-    return (
-        "They cannot belong to a course: drop them with --standardise, or "
-        "DIVE(preprocessing=Preprocessing()), or set them to NaN."
-    )
+    drop = "drop them with --drop-zeros, or DIVE(preprocessing=Preprocessing(drop_zeros=True))"
+    if isinstance(space, Surface):
+        return f"They are 0, as FreeSurfer writes off the cortex (the medial wall): {drop}."
+    mask = ", or give the mask of the brain (--space mask.nii.gz)" if space is None else ""
+    return f"They are 0, as values outside the brain are: {drop}{mask}."
 
 
 def subject_means(cohort: Cohort, values: Array) -> Array:
