@@ -42,9 +42,8 @@ def check_variation(measurements: Products, cohort: Cohort) -> None:
         shown = ", ".join(map(str, constant[:5].tolist()))
         more = f" and {len(constant) - 5:,} more" if len(constant) > 5 else ""
         zero = all(_is_zero(cohort, int(vertex)) for vertex in constant[:5])
-        raise CohortError(
-            f"vertices {shown}{more} have the same value at every visit. {constant_advice(zero, cohort.space)}"
-        )
+        advice = constant_advice(zero, cohort.space)
+        raise CohortError(f"vertices {shown}{more} have the same value at every visit. {advice}")
 
 
 def _is_zero(cohort: Cohort, vertex: int) -> bool:

@@ -210,11 +210,12 @@ def _missing(cohort: Cohort, summary: Summary) -> Iterator[Finding]:
         )
     constant = summary.constant & ~never
     if constant.any():
+        advice = constant_advice(bool(summary.zero[constant].all()), cohort.space)
         yield Finding(
             "warning",
             f"{_count(constant, 'vertex', 'vertices')} with the same value at every visit.",
             _first(np.flatnonzero(constant), "vertices"),
-            f"A fit refuses them. {constant_advice(bool(summary.zero[constant].all()), cohort.space)}",
+            f"A fit refuses them. {advice}",
         )
 
 
