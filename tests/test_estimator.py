@@ -4,6 +4,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -343,7 +344,25 @@ def test_prediction_for_subjects_without_history_is_refused(cohort, model):
         model.predict(cohort, history=history)
 
 
+def test_people_without_history_are_called_by_their_ids(cohort, model):
+    history = cohort.select(subjects=cohort.subject_ids[1:]).first_visits(2)
+    at = pd.Series([5.0, 6.0], index=[901, 902])
+    with pytest.raises(bd.CohortError, match="no history for subject 901, 902; predict"):
+        model.predict(history, at=at)
+
+
 # Variants and special cohorts
+
+
+@pytest.mark.parametrize("all_of_them", [True, False])
+def test_a_fit_of_controls_alone_says_that_there_is_no_disease(cohort, all_of_them):
+    controls = np.ones(cohort.n_visits, dtype=bool)
+    controls[cohort.subjects == cohort.subject_ids[-1]] = all_of_them
+    model = bd.DIVE(2, n_init=1, max_iter=3, personal=False, people="alike", random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(rebuilt(cohort, controls=controls))
+    assert any("no disease to model" in str(each.message) for each in caught) == all_of_them
 
 
 def test_roi_model_keeps_the_atlas_and_names_its_clusters(simulation):

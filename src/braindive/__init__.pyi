@@ -1,7 +1,8 @@
 # The public names and where they live; `__init__.py` imports them from there when they are used.
 
 from braindive.cohort import Cohort
-from braindive.cohort.checkup import Finding, inspect_cohort
+from braindive.cohort.checkup import inspect_cohort
+from braindive.cohort.findings import Finding
 from braindive.cohort.preprocessing import Preprocessing
 from braindive.dive.curves import Trajectories
 from braindive.dive.priors import Gamma, Normal, Priors

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from braindive.arrays import Array, BoolArray, IntArray
 from braindive.cohort import Cohort
+from braindive.cohort.findings import constant_advice
 from braindive.dive.curves import CURVES, Curves
 from braindive.dive.initial import one_hot
 from braindive.dive.priors import Normal, Priors
@@ -24,18 +25,32 @@ from braindive.values.protocol import Products
 _MANY_VERTICES = 100
 
 
-def check_variation(measurements: Products) -> None:
-    """Refuse vertices that are the same at every visit: they cannot belong to a trajectory."""
+def check_variation(measurements: Products, cohort: Cohort) -> None:
+    """Refuse vertices that are the same at every visit: they cannot belong to a trajectory.
+
+    Parameters
+    ----------
+    measurements : Products
+        Of the cohort's values.
+    cohort : Cohort
+        Read at the first few of such vertices.
+    """
     constant = np.flatnonzero((measurements.energies == 0) & (measurements.counts > 1))
     if len(constant) and len(constant) == np.count_nonzero(measurements.counts > 1):
         raise CohortError("every vertex of the cohort is constant: there is no change to model.")
     if len(constant):
         shown = ", ".join(map(str, constant[:5].tolist()))
         more = f" and {len(constant) - 5:,} more" if len(constant) > 5 else ""
-        raise CohortError(
-            f"vertices {shown}{more} have the same value at every visit; leave them out of the "
-            "cohort (a medial wall, for example) or set them to NaN."
-        )
+        zero = all(_is_zero(cohort, int(vertex)) for vertex in constant[:5])
+        advice = constant_advice(zero, cohort.space)
+        raise CohortError(f"vertices {shown}{more} have the same value at every visit. {advice}")
+
+
+def _is_zero(cohort: Cohort, vertex: int) -> bool:
+    """Whether a vertex is 0 wherever it was measured."""
+    column = np.asarray(cohort.stored[:, vertex : vertex + 1])[:, 0]
+    values = column if cohort.rows is None else column[cohort.rows]
+    return bool(np.all((values == 0) | np.isnan(values)))
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -32,7 +32,12 @@ from braindive.dive.problem import State
 from braindive.dive.starts import Checkpoint, Outcome, fit_best
 from braindive.effects import Covariates, effect_table, learn_design
 from braindive.errors import BraindiveWarning, DataWarning
-from braindive.fit_warnings import direction_warning, prediction_warnings, warnings_of
+from braindive.fit_warnings import (
+    ONLY_CONTROLS,
+    direction_warning,
+    prediction_warnings,
+    warnings_of,
+)
 from braindive.fitted import Fitted, timeline_of
 from braindive.forecasts import predict_values
 from braindive.io.models import package_versions, write_model
@@ -319,7 +324,7 @@ class DIVE(Fitted, BaseEstimator):  # type: ignore[misc]
             one_thread_per_product(self.n_jobs),
         ):
             measurements = self._open(cohort, client)
-            check_variation(measurements)
+            check_variation(measurements, cohort)
             for what, scans in describe_flat_scans(given, find_flat_scans(given)):
                 self._say(DataWarning, f"{what} Leave out what failed: {scans}.", stacklevel=3)
             sites, untold = begin_sites(self, cohort, timeline_of(cohort), measurements)
@@ -339,6 +344,8 @@ class DIVE(Fitted, BaseEstimator):  # type: ignore[misc]
             if results.sites is not None:
                 measurements = results.sites.adjust(measurements)
             self._learn(measurements)
+        if controls is not None and controls.all():
+            self._say(DataWarning, ONLY_CONTROLS, stacklevel=3)
         judged = progression_sentence(self)
         for category, message in warnings_of(outcome, results, display_names(self), judged):
             self._say(category, message, stacklevel=3)

@@ -18,6 +18,10 @@ from braindive.prediction.personal import PersonalModel
 from braindive.results import Results
 from braindive.staging.change import Lines
 
+ONLY_CONTROLS = (
+    "every visit is a control's, so there is no disease to model: what was found is how controls "
+    "change, their ageing for example. Check which visits are marked as controls'."
+)
 _ADVICE = {
     "max_iter": "raise max_iter, or tol if the objective has flattened",
     "cycling": "the Markov random field keeps swapping labels; fix a smaller spatial",

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from braindive.arrays import Array, IntArray
-from braindive.cohort.checks import quoted
+from braindive.cohort.checks import some
 from braindive.cohort.cohort import Cohort
 from braindive.errors import CohortError
 from braindive.fitted import Fitted, timeline_of
@@ -123,8 +123,11 @@ def _rows_of(subjects: np.ndarray[Any, Any], known: Cohort) -> IntArray:
     position = {subject: i for i, subject in enumerate(known.subject_ids)}
     unknown = [subject for subject in subjects if subject not in position]
     if unknown:
+        # An id out of an index may be a number of numpy's, which would be printed with its type.
+        plain = [each.item() if isinstance(each, np.generic) else each for each in unknown]
+        names = [repr(each) for each in dict.fromkeys(plain)]
         raise CohortError(
-            f"no history for subject {quoted(unknown[0])} (visits: {len(unknown)}); leave them "
-            "out, or give earlier visits of theirs too."
+            f"no history for subject {some(names)}; predict without these people, or give earlier "
+            "visits of theirs."
         )
     return np.array([position[subject] for subject in subjects])

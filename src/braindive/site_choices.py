@@ -12,6 +12,7 @@ from braindive.cohort.sites import (
     small_sites,
     untold_sites,
 )
+from braindive.cohort.table_columns import find_column
 from braindive.dive.timeline import Timeline
 from braindive.errors import ParameterError
 from braindive.site_fit import SiteFit
@@ -45,9 +46,10 @@ def begin_sites(
     if model.sites is None:
         return None, []
     names, told = check_site_choices(model, cohort)
-    sites = site_codes(cohort, model.sites, names)
+    column = find_column(cohort.table, model.sites)
+    sites = site_codes(cohort, column, names)
     controls = None if cohort.controls is None else cohort.controls[cohort.canonical_order]
-    return SiteFit.begin(measurements, timeline, controls, model.sites, names, sites), told
+    return SiteFit.begin(measurements, timeline, controls, column, names, sites), told
 
 
 def check_site_choices(model: Choices, cohort: Cohort) -> tuple[tuple[str, ...], list[str]]:

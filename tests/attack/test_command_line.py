@@ -89,7 +89,7 @@ def test_interrupt_while_reading_is_told_in_one_line(study, tmp_path, monkeypatc
     finally:
         signal.signal(signal.SIGINT, usual)
     assert code == 130
-    assert lines == ["Interrupted; the same command goes on from here."]
+    assert lines == ["Interrupted; nothing is kept."]
     assert not list(tmp_path.iterdir())
 
 

@@ -196,7 +196,7 @@ def plain():
     ("change", "words"),
     [
         (lambda v: np.where(np.arange(v.size).reshape(v.shape) == 34, 1e300, v),
-         r"'sub-1' at time 1 \(row 3\) has the value 1e\+300 at vertex 4, where others have"),
+         r"'sub-1' at time 1 \(row 4\) has the value 1e\+300 at vertex 4, where others have"),
         (lambda v: (v * 1e30).astype("f4"), r"values are as large as .*e\+30; give them in a unit"),
         (lambda v: v * 1e300, r"values are as large as .*e\+300"),
         (lambda v: np.where(np.arange(v.shape[1]) == 2, v * 1e15, v), r"at vertex 2, where others"),
@@ -212,7 +212,7 @@ def test_extreme_values_are_named(plain, change, words):
 
 @pytest.mark.parametrize(
     ("factor", "words"),
-    [(1e-300, "all of them lie within 1e-300"), (1e300, r"row 1 has 1e\+300")],
+    [(1e-300, "all of them lie within 1e-300"), (1e300, r"row 2 has 1e\+300")],
 )
 def test_extreme_times_are_named(plain, factor, words):
     with pytest.raises(bd.CohortError, match=words):
@@ -228,7 +228,7 @@ def test_masked_and_matrix_values_are_those_of_arrays(plain):
     np.testing.assert_array_equal(found, np.where(holes, np.nan, plain.values))
     assert type(found) is np.ndarray
     assert type(bd.Cohort(as_matrix(plain.values), **rest).values) is np.ndarray
-    with pytest.raises(bd.CohortError, match="times are missing or infinite in rows 0"):
+    with pytest.raises(bd.CohortError, match="times are missing or infinite in row 1"):
         bd.Cohort(
             plain.values,
             subjects=plain.subjects,

@@ -153,6 +153,13 @@ def test_only_controls_is_a_warning(parts):
     assert finding.what == "Every visit is a control's."
 
 
+@pytest.mark.parametrize(("people", "said"), [(1, "is 1 person"), (9, "are 9 people"), (10, "")])
+def test_too_few_people_are_a_warning(people, said):
+    cohort = bd.simulate_cohort(people, 3, n_vertices=30, random_state=0).cohort
+    told = [each.what for each in bd.inspect_cohort(cohort) if "too few" in each.what]
+    assert told == ([f"There {said}: too few."] if said else [])
+
+
 def test_warnings_come_before_notes(parts):
     levels = [finding.level for finding in inspect(parts, times=12 * parts["times"])]
     assert levels == sorted(levels, reverse=True)

@@ -174,7 +174,7 @@ BAD_INPUTS = {
     ),
     "visit without subject": (
         lambda t: {"subjects": [None, *t["subjects"][1:]]},
-        r"visits without a subject id: rows 0",
+        r"visits without a subject id: row 1",
     ),
     "too few times": (
         lambda t: {"times": t["times"][:-2]},
@@ -190,7 +190,7 @@ BAD_INPUTS = {
     ),
     "one time object in words": (
         lambda t: {"times": np.array([0, 1, 2, "m36", *t["times"][4:]], dtype=object)},
-        r"times must be numbers \(years\); not so in rows 3, for example 'm36'",
+        r"times must be numbers \(years\); not so in row 4, for example 'm36'",
     ),
     "times with a dimension too many": (
         lambda t: {"times": t["times"][:, None]},
@@ -198,23 +198,23 @@ BAD_INPUTS = {
     ),
     "missing time": (
         lambda t: {"times": changed(t["times"], 3, np.nan)},
-        r"times are missing or infinite in rows 3; drop those visits",
+        r"times are missing or infinite in row 4; drop those visits",
     ),
     "two visits at the same time": (
         lambda t: {"times": changed(t["times"], 6, 1.0)},
-        r"two visits at the same time: b at 1 \(rows 5 and 6\); drop or average one",
+        r"two visits at the same time: b at 1 \(rows 6, 7\); drop or average one",
     ),
     "infinite value": (
         lambda t: {"values": changed(t["values"], (5, 2), np.inf)},
-        r"infinite at the visit of subject 'b' at time 1 \(row 5\), vertices 2; use NaN",
+        r"infinite at the visit of subject 'b' at time 1 \(row 6\), vertices 2; use NaN",
     ),
     "infinite values of both signs": (
         lambda t: {"values": changed(t["values"], (5, slice(1, 3)), [np.inf, -np.inf])},
-        r"subject 'b' at time 1 \(row 5\), vertices 1, 2; use NaN",
+        r"subject 'b' at time 1 \(row 6\), vertices 1, 2; use NaN",
     ),
     "visit without any measurement": (
         lambda t: {"values": changed(t["values"], 9, np.nan)},
-        r"subject 'c' at time 1 \(row 9\) has no measurement at all; drop it",
+        r"1 visit has no measurement at all: 'c' at 1 \(row 10\); drop it",
     ),
     "too few controls": (
         lambda t: {"controls": [True] * 4},

@@ -147,7 +147,7 @@ def test_a_group_without_controls_is_refused(cohort):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda table: table.drop(columns="age"), "'age' is not a column.*sex, site"),
+        (lambda table: table.drop(columns="age"), "no column 'age'.*sex, site"),
         (
             lambda table: table.assign(age=table["age"].where(table.index != 3)),
             "missing at 1 visit",

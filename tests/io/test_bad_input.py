@@ -10,6 +10,7 @@ import pytest
 
 import braindive as bd
 from braindive.errors import CohortError
+from braindive.io.formats import registry
 
 
 def error_of(path, space, **options):
@@ -83,6 +84,22 @@ def test_same_file_for_two_visits(spoil, surface):
     table = pd.read_csv(spoil(), sep="\t")
     message = error_of(spoil(left={1: table["left"][0]}), surface)
     assert "the same file is named in rows 1, 2" in message
+
+
+def test_same_file_for_both_sides(spoil, surface, save_mgh, tmp_path):
+    name = pd.read_csv(spoil(), sep="\t")["left"][0]
+    message = error_of(spoil(right={0: name}), surface)
+    assert "the same file is named twice in this row" in message
+
+
+def test_a_file_that_may_not_be_read_is_not_called_damaged(spoil, surface, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(registry, "find_function", refuse)
+    message = error_of(spoil(), surface)
+    assert "you may not read the file" in message
+    assert "truncated" not in message
 
 
 @pytest.mark.parametrize(
@@ -199,6 +216,7 @@ def test_files_outside_the_given_folders_are_not_read(spoil, surface, tmp_path, 
     (path.parent / "link").symlink_to(secret.parent)
     message = error_of(path, surface)
     assert f"row 1 (sub-00), column left, file {name}: the file lies outside" in message
+    assert "--root" in message
     assert bd.read_cohort(path, surface, root=secret.parent).values[0, 0] == 1
 
 

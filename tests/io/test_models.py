@@ -195,6 +195,14 @@ def test_other_files_are_refused(tmp_path):
         bd.load_model(path)
 
 
+def test_a_table_or_an_empty_file_is_not_called_damaged(tmp_path):
+    for content, said in [("id;age\n1;70\n", "is not a braindive model"), ("", "is empty")]:
+        (tmp_path / "visits.csv").write_text(content)
+        with pytest.raises(bd.ModelFileError, match=said) as caught:
+            bd.load_model(tmp_path / "visits.csv")
+        assert "zip" not in str(caught.value)
+
+
 def test_compressed_entries_are_refused_before_they_are_opened(saved):
     rewrite(saved, lambda entries: None, zipfile.ZIP_DEFLATED)
     with pytest.raises(bd.ModelFileError, match="compressed"):

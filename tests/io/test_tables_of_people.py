@@ -145,7 +145,8 @@ def test_what_was_taken_for_what_is_noted(tmp_path, caplog):
     (tmp_path / "s.csv").write_text(text_of(";", comma=True, names=names))
     with caplog.at_level(logging.INFO, "braindive"):
         bd.read_cohort(tmp_path / "s.csv")
-    assert "'Subject ID' as participant_id, 'visit' as session_id, 'DX' as diagnosis" in caplog.text
+    told = "'Subject ID' as participant_id, 'Age' as age, 'visit' as session_id, 'DX' as diagnosis"
+    assert told in caplog.text
     assert "Decimal commas are read in: age" in caplog.text
 
 

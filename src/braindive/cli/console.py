@@ -72,8 +72,7 @@ def interruptible(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*arguments, **options)
         except KeyboardInterrupt:
-            kept = command.__name__ == "pack"
-            end_interrupted("the same command goes on from here" if kept else "nothing is kept")
+            end_interrupted("nothing is kept")
 
     return run
 

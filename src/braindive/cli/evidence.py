@@ -21,9 +21,17 @@ from braindive.cli.inputs import open_cohort
 from braindive.cli.numbers import check_jobs, check_seed
 from braindive.cli.outputs import check_output_folder
 from braindive.cli.progress import count_progress
-from braindive.cli.settings import read_settings
+from braindive.cli.settings import FitSettings, merge, read_settings
 from braindive.cli.study import RegionsOption
 from braindive.cli.table_options import TableOptions, reads_table
+from braindive.cli.value_options import (
+    AverageOption,
+    CovariatesOption,
+    ReferenceOption,
+    SmoothOption,
+    StandardiseOption,
+    ZerosOption,
+)
 from braindive.cli.workers import connect
 from braindive.io import written_tables
 from braindive.io.outputs import replace_file
@@ -45,6 +53,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Output for machines.")
 
 @reads_table
 def select(
+    context: typer.Context,
     cohort: CohortArgument,
     to: FolderOption,
     clusters: Annotated[
@@ -58,6 +67,12 @@ def select(
     ] = None,
     space: SpaceOption = None,
     regions: RegionsOption = None,
+    standardise: StandardiseOption = False,
+    covariates: CovariatesOption = "",
+    average_hemispheres: AverageOption = False,
+    reference: ReferenceOption = "controls",
+    drop_zeros: ZerosOption = False,
+    smooth: SmoothOption = 0,
     seed: SeedOption = 0,
     jobs: JobsOption = -1,
     dask: DaskOption = None,
@@ -69,10 +84,20 @@ def select(
 
     Example: braindive select study.zarr -k 2-8 -o selection/
 
+    Example: braindive select study.zarr -k 2-8 --standardise --drop-zeros -o selection/
+
     Example: braindive select study.zarr -k 2-8 --settings fit.dive.json -o selection/
     """
     numbers = parse_numbers(clusters)
-    model = None if settings is None else model_of(settings)
+    values = {
+        "standardise": standardise,
+        "covariates": covariates,
+        "average_hemispheres": average_hemispheres,
+        "reference": reference,
+        "drop_zeros": drop_zeros,
+        "smooth": smooth,
+    }
+    model = _model_to_select(context, settings, values, seed)
     check_output_folder(to, [cohort])
     data = open_cohort(cohort, space, regions or (), table)
     with _spread(dask), count_progress(messages) as progress:
@@ -247,9 +272,33 @@ def _regions_for(atlas: list[Path], cohort: bd.Cohort, before: bd.Preprocessing 
     return bd.read_atlas(atlas, n_vertices, space)
 
 
-def model_of(path: Path) -> bd.DIVE:
-    """Return the model of a settings file, whose number of clusters is still open."""
-    chosen = read_settings(path)
+def _model_to_select(
+    context: typer.Context, settings: Path | None, values: dict[str, Any], seed: int
+) -> bd.DIVE | None:
+    """Return the model of a settings file with what is done to the values as the options say."""
+    typed = {name: value for name, value in values.items() if _was_typed(context, name)}
+    if settings is not None:
+        return model_of(settings, typed)
+    before = FitSettings(cohort="", output="", **typed).preprocessing()
+    return None if before is None else bd.DIVE(preprocessing=before, random_state=seed)
+
+
+def _was_typed(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def model_of(path: Path, typed: dict[str, Any] | None = None) -> bd.DIVE:
+    """Return the model of a settings file, whose number of clusters is still open.
+
+    Parameters
+    ----------
+    path : Path
+        Of the file.
+    typed : dict, optional
+        Settings that the command line gives over those of the file.
+    """
+    chosen = merge(read_settings(path), typed or {})
     if chosen.start or chosen.atlas:
         raise bd.ParameterError(
             f"{path} has a start or an atlas, and with it the number of clusters; take it out to "

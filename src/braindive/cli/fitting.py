@@ -21,6 +21,14 @@ from braindive.cli.outputs import (
 from braindive.cli.settings import FitSettings, merge, read_settings, write_settings
 from braindive.cli.study import RegionsOption, SpaceOption
 from braindive.cli.table_options import TableOptions, reads_table
+from braindive.cli.value_options import (
+    AverageOption,
+    CovariatesOption,
+    ReferenceOption,
+    SmoothOption,
+    StandardiseOption,
+    ZerosOption,
+)
 from braindive.cli.workers import connect
 from braindive.progress import Progress, fit_progress
 
@@ -28,7 +36,7 @@ if TYPE_CHECKING:  # what `braindive --help` need not wait for
     from braindive.dive.starts import Checkpoint
 
 # Groups of options in the help of the command.
-_VALUES, _MODEL, _RUN = "What is done to the values first", "The model", "How it is fitted"
+_MODEL, _RUN = "The model", "How it is fitted"
 
 
 @reads_table
@@ -52,44 +60,12 @@ def fit(
     settings: Annotated[
         Path | None, typer.Option(help="Settings file of an earlier fit, to repeat it.")
     ] = None,
-    standardise: Annotated[
-        bool,
-        typer.Option(
-            "--standardise", help="Z-score each vertex to the controls.", rich_help_panel=_VALUES
-        ),
-    ] = False,
-    covariates: Annotated[
-        str,
-        typer.Option(
-            help="Columns to regress out as in controls, such as age,sex,site.",
-            rich_help_panel=_VALUES,
-        ),
-    ] = "",
-    average_hemispheres: Annotated[
-        bool,
-        typer.Option(
-            "--average-hemispheres", help="Average left and right.", rich_help_panel=_VALUES
-        ),
-    ] = False,
-    reference: Annotated[
-        str,
-        typer.Option(
-            help="Visits of controls that they are z-scored to: controls for all, or baseline for "
-            "the first of each.",
-            rich_help_panel=_VALUES,
-        ),
-    ] = "controls",
-    drop_zeros: Annotated[
-        bool,
-        typer.Option(
-            "--drop-zeros",
-            help="Drop vertices that are 0 at any visit: FreeSurfer's thickness off the cortex.",
-            rich_help_panel=_VALUES,
-        ),
-    ] = False,
-    smooth: Annotated[
-        int, typer.Option(help="Rounds of neighbour averaging.", rich_help_panel=_VALUES)
-    ] = 0,
+    standardise: StandardiseOption = False,
+    covariates: CovariatesOption = "",
+    average_hemispheres: AverageOption = False,
+    reference: ReferenceOption = "controls",
+    drop_zeros: ZerosOption = False,
+    smooth: SmoothOption = 0,
     start: Annotated[
         list[Path] | None,
         typer.Option(

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 import braindive as bd
-from braindive.cli.console import messages, readable_notes
+from braindive.cli.console import messages, readable_notes, say
 from braindive.cli.progress import count_progress
 from braindive.cli.table_options import TableOptions
+from braindive.io.columns import find_columns
 from braindive.io.paths import suggest_path
+from braindive.io.sheets import open_sheet
 from braindive.io.study_columns import read_visits
+from braindive.io.times import TIME_COLUMNS, column_of_same_kind, column_with_times
 
 _TABLES = (".tsv", ".csv", ".xlsx")
 
@@ -114,4 +118,28 @@ def open_cohort_for(
     """Open a cohort in the space on which the model was fitted."""
     prepared = model.preprocessing_
     space = model.space_ if prepared is None else prepared.space_in_
-    return open_cohort(path, space, regions or (), table)
+    options = table or TableOptions()
+    if options.time is None and path.is_file() and not is_model(path):
+        options = replace(options, time=_time_as_in_fit(model, path))
+    return open_cohort(path, space, regions or (), options)
+
+
+def _time_as_in_fit(model: bd.DIVE, path: Path) -> str | None:
+    """Column of a table that tells times as those of the fit were told; None for the usual one."""
+    visits = model.visits_
+    others = visits.drop(columns=["subject", "time"])
+    fitted = column_with_times(others, visits["subject"].to_numpy(), visits["time"].to_numpy())
+    names = open_sheet(path).names
+    known = find_columns(names)
+    usual = [known[meaning] for meaning in TIME_COLUMNS if meaning in known]
+    if fitted is None or not usual:
+        return None
+    found = column_of_same_kind(names, fitted)
+    if found is None:
+        say(
+            f"Note: The times of the fit are those of {fitted!r}, and {path.name} has no such "
+            f"column: they are read from {usual[0]!r}; name another with --time."
+        )
+    elif found != usual[0]:
+        say(f"Note: Times are read from {found!r}, as in the fit; name another with --time.")
+    return found

@@ -21,6 +21,7 @@ from braindive.cli.console import (
 from braindive.cli.demo import demo
 from braindive.cli.evidence import compare, groups, select
 from braindive.cli.fitting import fit
+from braindive.cli.outputs import no_empty_folders_left
 from braindive.cli.report import report
 from braindive.cli.study import check, pack, simulate
 from braindive.cli.using import add_site, maps, predict, stage
@@ -80,7 +81,7 @@ for command in (
     cohorts,
     report,
 ):
-    app.command(cls=_Command)(interruptible(command))
+    app.command(cls=_Command)(interruptible(no_empty_folders_left()(command)))
 
 
 def run() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +21,8 @@ _HEAD = 2**16
 # Columns that every table of stages has.
 _STAGES = {"participant_id", "speed", "shift", "score"}
 STANDARD_OUTPUT = Path("-")
+# Folders that the command has made for its outputs, the outer ones first.
+_made: ContextVar[list[Path] | None] = ContextVar("_made", default=None)
 
 
 def check_output_file(
@@ -112,12 +116,32 @@ def _refuse_input(output: Path, inputs: Iterable[Path | str | None]) -> None:
             )
 
 
+@contextmanager
+def no_empty_folders_left() -> Iterator[None]:
+    """Remove folders that were made for outputs, where a command ends before it writes any."""
+    made: list[Path] = []
+    before = _made.set(made)
+    try:
+        yield
+    except BaseException:
+        for folder in reversed(made):
+            with suppress(OSError):  # something is in it
+                folder.rmdir()
+        raise
+    finally:
+        _made.reset(before)
+
+
 def _make_folder(folder: Path) -> None:
+    absent = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         why = error.strerror or error
         raise bd.ParameterError(f"the folder {folder} cannot be made ({why}).") from None
+    finally:
+        if (made := _made.get()) is not None:
+            made.extend(each.absolute() for each in reversed(absent))
 
 
 def _is_ours(path: Path) -> bool:

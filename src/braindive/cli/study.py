@@ -10,13 +10,21 @@ import pandas as pd
 import typer
 
 import braindive as bd
-from braindive.cli.console import messages, output, print_json, readable_notes, say
+from braindive.cli.console import (
+    end_interrupted,
+    messages,
+    output,
+    print_json,
+    readable_notes,
+    say,
+)
 from braindive.cli.inputs import join_regions, open_cohort
 from braindive.cli.numbers import check_jobs, check_seed
 from braindive.cli.outputs import OverwriteOption, check_output_folder
 from braindive.cli.progress import count_progress
 from braindive.cli.table_options import TableOptions, reads_table
 from braindive.io.outputs import replace_file
+from braindive.io.scratch import unfinished
 
 SpaceOption = Annotated[
     str | None, typer.Option(help="fsaverage5, a folder or file of a surface, or a mask.")
@@ -170,8 +178,12 @@ def pack(
 
     Example: braindive pack visits.tsv --regions lh.tsv --regions rh.tsv -o study.zarr
     """
-    with readable_notes(), count_progress(messages) as progress:
-        arguments = table.arguments()
-        visits = join_regions(regions, cohort, arguments)
-        bd.pack_cohort(visits, to, space=space, n_jobs=jobs, progress=progress, **arguments)
+    try:
+        with readable_notes(), count_progress(messages) as progress:
+            arguments = table.arguments()
+            visits = join_regions(regions, cohort, arguments)
+            bd.pack_cohort(visits, to, space=space, n_jobs=jobs, progress=progress, **arguments)
+    except KeyboardInterrupt:
+        kept = unfinished(to).exists()
+        end_interrupted("the same command goes on from here" if kept else "nothing is kept")
     say(f"Wrote {to}: {bd.open_packed(to)}")

@@ -45,6 +45,25 @@ def quoted(subject: Any) -> str:
     return repr(subject.item() if isinstance(subject, np.generic) else subject)
 
 
+def rows_of(rows: Sequence[int]) -> str:
+    """Rows, counted from 0, for people, who count from 1: row 1 is the first below a header.
+
+    Examples
+    --------
+    >>> rows_of([3]), rows_of([0, 1])
+    ('row 4', 'rows 1, 2')
+    """
+    word = "row" if len(rows) == 1 else "rows"
+    return f"{word} {some([int(row) + 1 for row in rows])}"
+
+
+def visits_of(subjects: np.ndarray, times: Array, rows: Sequence[int]) -> str:
+    """Whose visits these are, when they were, and in which rows, of the first few."""
+    return some(
+        [f"{quoted(subjects[row])} at {times[row]:g} ({rows_of([int(row)])})" for row in rows]
+    )
+
+
 def positions(ids: np.ndarray, chosen: Iterable[Hashable]) -> list[int]:
     """Where the chosen ids stand among all ids."""
     position = {subject: i for i, subject in enumerate(ids)}
@@ -118,7 +137,7 @@ def check_subjects(subjects: Iterable[Hashable], n_visits: int) -> np.ndarray:
     check_length("subjects", len(listed), n_visits)
     absent = [row for row, subject in enumerate(listed) if is_missing(subject)]
     if absent:
-        raise CohortError(f"visits without a subject id: rows {some(absent)}.")
+        raise CohortError(f"visits without a subject id: {rows_of(absent)}.")
     array = np.empty(n_visits, dtype=object)
     plain = [subject.item() if isinstance(subject, np.generic) else subject for subject in listed]
     # What tables and saved models can hold, and tell apart again.
@@ -126,7 +145,7 @@ def check_subjects(subjects: Iterable[Hashable], n_visits: int) -> np.ndarray:
     if odd:
         kind = type(plain[odd[0]]).__name__
         raise CohortError(
-            f"a subject id has to be a text or a number; in rows {some(odd)} it is not, for "
+            f"a subject id has to be a text or a number; in {rows_of(odd)} it is not, for "
             f"example {plain[odd[0]]!r} ({kind}): make a text of it."
         )
     for row, subject in enumerate(plain):  # one by one: an id may be a tuple
@@ -162,7 +181,7 @@ def check_times(times: ArrayLike, n_visits: int) -> Array:
     except (OverflowError, TypeError, ValueError):
         bad = [row for row, value in enumerate(array) if not isinstance(value, (int, float))] or [0]
         raise CohortError(
-            f"times must be numbers (years); not so in rows {some(bad)}, for example "
+            f"times must be numbers (years); not so in {rows_of(bad)}, for example "
             f"{array[bad[0]]!r}."
         ) from None
     check_length("times", len(numbers), n_visits)
@@ -170,10 +189,10 @@ def check_times(times: ArrayLike, n_visits: int) -> Array:
         numbers[masked] = np.nan
     bad = np.flatnonzero(~np.isfinite(numbers)).tolist()
     if bad:
-        raise CohortError(f"times are missing or infinite in rows {some(bad)}; drop those visits.")
+        raise CohortError(f"times are missing or infinite in {rows_of(bad)}; drop those visits.")
     largest = int(np.abs(numbers).argmax())
     if abs(numbers[largest]) > _LARGEST:
-        raise CohortError(f"times must be years; row {largest} has {numbers[largest]:g}.")
+        raise CohortError(f"times must be years; {rows_of([largest])} has {numbers[largest]:g}.")
     span = float(np.ptp(numbers))
     if 0 < span < _SHORTEST:
         raise CohortError(
@@ -276,17 +295,17 @@ def check_finite(values: Stored, subjects: np.ndarray, times: Array) -> bool:
             vertices = (where.start + np.flatnonzero(infinite[row])).tolist()
             raise CohortError(
                 f"values are infinite at the visit of subject {subjects[row]!r} at time "
-                f"{times[row]:g} (row {row}), vertices {some(vertices)}; use NaN for not measured."
+                f"{times[row]:g} ({rows_of([row])}), vertices {some(vertices)}; use NaN for not "
+                "measured."
             )
         holes = np.isnan(block)
         missing |= bool(holes.any())
         empty &= holes.all(axis=1)
     if empty.any():
-        row = int(empty.argmax())
-        raise CohortError(
-            f"the visit of subject {subjects[row]!r} at time {times[row]:g} (row {row}) has no "
-            "measurement at all; drop it."
-        )
+        who = visits_of(subjects, times, np.flatnonzero(empty).tolist())
+        word = "visit has" if empty.sum() == 1 else "visits have"
+        drop = "drop it" if empty.sum() == 1 else "drop them"
+        raise CohortError(f"{empty.sum()} {word} no measurement at all: {who}; {drop}.")
     _check_sizes(values, sizes, subjects, times)
     return missing
 
@@ -323,9 +342,9 @@ def _check_sizes(values: Stored, sizes: Array, subjects: np.ndarray, times: Arra
     column = np.asarray(values[:, vertex : vertex + 1])[:, 0]
     row = int(np.nanargmax(np.abs(column)))
     raise CohortError(
-        f"the visit of subject {subjects[row]!r} at time {times[row]:g} (row {row}) has the value "
-        f"{column[row]:g} at vertex {vertex}, where others have {usual:.3g} at most; use NaN for "
-        "not measured."
+        f"the visit of subject {subjects[row]!r} at time {times[row]:g} ({rows_of([row])}) has the "
+        f"value {column[row]:g} at vertex {vertex}, where others have {usual:.3g} at most; use NaN "
+        "for not measured."
     )
 
 
@@ -335,7 +354,7 @@ def check_duplicates(subjects: np.ndarray, times: Array) -> None:
     twice = []
     for row, key in enumerate(zip(subjects.tolist(), times.tolist(), strict=True)):
         if key in seen:
-            twice.append(f"{key[0]} at {key[1]:g} (rows {seen[key]} and {row})")
+            twice.append(f"{key[0]} at {key[1]:g} ({rows_of([seen[key], row])})")
         seen[key] = row
     if twice:
         raise CohortError(

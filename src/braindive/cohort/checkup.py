@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -12,13 +10,18 @@ from braindive.arrays import Array, BoolArray
 from braindive.cohort import Cohort
 from braindive.cohort.checks import some
 from braindive.cohort.cohort import check_cohort
+from braindive.cohort.findings import (
+    Finding,
+    constant_advice,
+    groups_of,
+    standard_of,
+    subject_means,
+)
 from braindive.cohort.flat_scans import describe_flat_scans, find_flat_scans
 from braindive.cohort.summary import Summary
 from braindive.space import Regions, Surface, Volume
 from braindive.space.fsaverage import N_FSAVERAGE5
 from braindive.values.chunks import Chunks
-
-Level = Literal["warning", "note"]
 
 # Nobody is older, and studies see people more often than once in so many years.
 _OLDEST = 120.0
@@ -31,29 +34,9 @@ _MORE_MISSING = 0.01
 _OUTLYING = 6.0
 # Share of the variation of time that sites may explain.
 _CONFOUNDED = 0.5
+# Fewer people than this do not show how people differ, which stages are told from. A choice.
+_FEW_PEOPLE = 10
 _SITES = ("site", "scanner", "field_strength", "manufacturer")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something a person should look at.
-
-    Parameters
-    ----------
-    level : {"warning", "note"}
-        A warning is probably a mistake; a note is good to know.
-    what : str
-        What was seen, in a sentence.
-    where : str
-        Subjects, visits, vertices or column; empty for the whole cohort.
-    remedy : str
-        What to do.
-    """
-
-    level: Level
-    what: str
-    where: str
-    remedy: str
 
 
 def inspect_cohort(cohort: Cohort) -> list[Finding]:
@@ -86,8 +69,8 @@ def inspect_cohort(cohort: Cohort) -> list[Finding]:
         *_flat(cohort),
         *_missing(cohort, summary),
         *_outlying(cohort, summary),
-        *_groups(cohort, summary),
-        *_standard(cohort, summary),
+        *groups_of(cohort, summary),
+        *standard_of(cohort, summary),
         *_space(cohort),
         *_store(cohort),
     ]
@@ -127,7 +110,7 @@ def _times(cohort: Cohort) -> Iterator[Finding]:
 
 def _sites(cohort: Cohort) -> Iterator[Finding]:
     table = cohort.table
-    within = cohort.times - _subject_means(cohort, cohort.times)
+    within = cohort.times - subject_means(cohort, cohort.times)
     for name in [name for name in table if str(name).lower() in _SITES]:
         groups = table[name].astype(str).to_numpy()
         if len(set(groups)) < 2:
@@ -151,6 +134,14 @@ def _sites(cohort: Cohort) -> Iterator[Finding]:
 
 def _visits(cohort: Cohort) -> Iterator[Finding]:
     counts = np.bincount(cohort.subject_index)
+    if len(counts) < _FEW_PEOPLE:
+        yield Finding(
+            "warning",
+            f"There {'is 1 person' if len(counts) == 1 else f'are {len(counts)} people'}: too few.",
+            "",
+            "A course is put together from people at different stages; nothing that a fit finds "
+            "in so few can be trusted.",
+        )
     share = float(np.mean(counts == 1))
     if share == 1:
         yield Finding(
@@ -219,11 +210,12 @@ def _missing(cohort: Cohort, summary: Summary) -> Iterator[Finding]:
         )
     constant = summary.constant & ~never
     if constant.any():
+        advice = constant_advice(bool(summary.zero[constant].all()), cohort.space)
         yield Finding(
             "warning",
             f"{_count(constant, 'vertex', 'vertices')} with the same value at every visit.",
             _first(np.flatnonzero(constant), "vertices"),
-            f"A fit refuses them; preprocessing (--standardise) drops them. {_mask_advice(cohort)}",
+            f"A fit refuses them. {advice}",
         )
 
 
@@ -252,66 +244,6 @@ def _outlying(cohort: Cohort, summary: Summary) -> Iterator[Finding]:
                 _scans(cohort, odd),
                 "Look at these scans: another unit, another measure, or a failed segmentation?",
             )
-
-
-def _groups(cohort: Cohort, summary: Summary) -> Iterator[Finding]:
-    controls = cohort.controls
-    if controls is None or not controls.any():
-        yield Finding(
-            "note",
-            "No visit is marked as a control's.",
-            "",
-            "Scores will be relative to everybody, and the direction of time is judged from "
-            "follow-up alone. Give a diagnosis column with controls (CN).",
-        )
-        return
-    if controls.all():
-        yield Finding("warning", "Every visit is a control's.", "", "There is no disease to model.")
-        return
-    known = np.isfinite(summary.difference) & ~summary.constant
-    if not known.any():
-        return
-    lower = float(np.mean(summary.difference[known] < 0))
-    word, share = ("lower", lower) if lower >= 0.5 else ("higher", 1 - lower)
-    yield Finding(
-        "note",
-        f"Patients are {word} than controls at {share:.0%} of the vertices.",
-        "",
-        "Atrophy lowers thickness and volume; amyloid and tau raise PET.",
-    )
-    within = cohort.times - _subject_means(cohort, cohort.times)
-    moved = summary.scan_mean - _subject_means(cohort, summary.scan_mean)
-    patients = ~controls & (within != 0)
-    if patients.sum() < 3:
-        return
-    slope = float(within[patients] @ moved[patients] / (within[patients] @ within[patients]))
-    residual = moved[patients] - slope * within[patients]
-    error = float(np.sqrt(np.mean(residual**2) / (within[patients] @ within[patients])))
-    gap = float(np.mean(summary.difference[known]))
-    if abs(slope) > 3 * error and np.sign(slope) != np.sign(gap) and share > 0.7:
-        yield Finding(
-            "warning",
-            f"Patients are {word} than controls, but move the other way over time "
-            f"({slope:+.3g} a year on average).",
-            "",
-            "Check the sign of the measure, the labels of the controls and the order of visits.",
-        )
-
-
-def _standard(cohort: Cohort, summary: Summary) -> Iterator[Finding]:
-    known = np.isfinite(summary.control_spread) & ~summary.constant
-    if not known.any():
-        return
-    level = float(np.median(np.abs(summary.control_mean[known])))
-    spread = float(np.median(summary.control_spread[known]))
-    if level > 0.5 or not 0.5 < spread < 2:
-        yield Finding(
-            "note",
-            f"Values are not standardised to the controls, in whom vertices have mean {level:.3g} "
-            f"and standard deviation {spread:.3g} (medians).",
-            "",
-            "Fit with --standardise, or DIVE(preprocessing=Preprocessing()).",
-        )
 
 
 def _space(cohort: Cohort) -> Iterator[Finding]:
@@ -344,11 +276,6 @@ def _space_advice(cohort: Cohort) -> str:
         "Give it with --space: the mask of a volume, the files of a surface, or a table of "
         "neighbouring regions."
     )
-
-
-def _subject_means(cohort: Cohort, values: Array) -> Array:
-    index = cohort.subject_index
-    return (np.bincount(index, values) / np.bincount(index))[index]
 
 
 def _explained(values: Array, groups: np.ndarray) -> float:

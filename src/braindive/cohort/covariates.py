@@ -12,6 +12,7 @@ import pandas as pd
 
 from braindive.arrays import Array
 from braindive.cohort.cohort import Cohort
+from braindive.cohort.table_columns import find_column, has_column
 from braindive.errors import CohortError, DataWarning, ParameterError
 
 # Fewest subjects of a category: with fewer its effect is that of single people. A choice.
@@ -88,7 +89,8 @@ def learn_covariates(cohort: Cohort, names: Any, argument: str) -> tuple[Subject
     ['m against f']
     """
     found = []
-    for name in check_names(names, argument):
+    for written in check_names(names, argument):
+        name = find_column(cohort.table, written, argument, CohortError)
         values = subject_values(cohort, name, argument)
         absent = values[values.isna()].index
         if len(absent):
@@ -143,7 +145,7 @@ def design_columns(cohort: Cohort, covariates: Sequence[SubjectCovariate]) -> Ar
     columns, unknown = [], []
     for covariate in covariates:
         width = len(covariate.means)
-        if covariate.name not in cohort.table:
+        if not has_column(cohort.table, covariate.name):
             columns.append(np.full((cohort.n_subjects, width), np.nan))
         else:
             columns.append(covariate.encode(subject_values(cohort, covariate.name, "staging")))
@@ -188,13 +190,7 @@ def check_names(names: Any, argument: str) -> tuple[str, ...]:
 
 def subject_values(cohort: Cohort, name: str, argument: str) -> pd.Series:
     """One value of a column for each subject, in the order of `cohort.subject_ids`."""
-    table = cohort.table
-    if name not in table:
-        raise CohortError(
-            f"{argument}: {name!r} is not a column of the cohort's table, which has "
-            f"{', '.join(map(str, table.columns))}."
-        )
-    visits = table[name]
+    visits = cohort.table[find_column(cohort.table, name, argument, CohortError)]
     if not pd.api.types.is_numeric_dtype(visits):
         visits = visits.replace("n/a", np.nan)
     groups = visits.groupby(cohort.subject_index, sort=True, observed=True)

@@ -16,9 +16,10 @@ from sklearn.base import BaseEstimator
 
 from braindive.arrays import Array, BoolArray
 from braindive.cohort import Cohort
-from braindive.cohort.checks import quoted
+from braindive.cohort.checks import quoted, visits_of
 from braindive.cohort.holes import mean_observed, regress, smooth_observed, varies
 from braindive.cohort.reference import REFERENCES, never_zero, reference_visits
+from braindive.cohort.table_columns import find_column, simple
 from braindive.errors import CohortError, NotFittedError, ParameterError
 from braindive.space.folding import fold_hemispheres
 from braindive.values.walking import vertex_blocks, visit_blocks
@@ -269,7 +270,7 @@ class Preprocessing(BaseEstimator):  # type: ignore[misc]
         if not keep.any():
             raise CohortError(
                 "no vertex is left: all have too few measurements or never vary in the controls; "
-                "lower min_observed, or look the cohort over with `braindive check`."
+                "look the cohort over with `braindive check`, or lower min_observed."
             )
         self.keep_, self.means_, self.spreads_ = keep, means[keep], spreads[keep]
         self.effects_ = effects[:, keep]
@@ -298,9 +299,11 @@ class Preprocessing(BaseEstimator):  # type: ignore[misc]
         """Code the covariates from the controls, and return the controls' design."""
         table = cohort.table
         self.covariates_ = []
-        for name in self.covariates:
+        groups = {simple(name) for name in self.categorical}
+        for written in self.covariates:
+            name = find_column(table, written, "covariates", CohortError)
             column = _column(table, cohort, name)
-            if name in self.categorical or column.dtype.kind != "f":
+            if simple(name) in groups or column.dtype.kind != "f":
                 inside, all_groups = column[reference].astype(str), column.astype(str)
                 alone = sorted(set(all_groups) - set(inside))
                 if alone:
@@ -358,18 +361,14 @@ class Preprocessing(BaseEstimator):  # type: ignore[misc]
 
 def _column(table: pd.DataFrame, cohort: Cohort, name: str) -> np.ndarray[Any, Any]:
     """A covariate without holes: float64, or strings for anything but numbers."""
-    if name not in table:
-        raise CohortError(
-            f"covariate {name!r} is not a column of the cohort's table, which has "
-            f"{', '.join(map(str, table.columns))}."
-        )
-    column = table[name]
+    column = table[find_column(table, name, "covariates", CohortError)]
     holes = np.flatnonzero(column.isna().to_numpy())
     if len(holes):
         raise CohortError(
-            f"covariate {name!r} is missing at {len(holes)} visits, the first of subject "
-            f"{cohort.subjects[holes[0]]!r} at {cohort.times[holes[0]]:g} (row {holes[0]}); fill "
-            "it in or drop these visits."
+            f"covariate {name!r} is missing at {len(holes)} "
+            f"{'visit' if len(holes) == 1 else 'visits'}: "
+            f"{visits_of(cohort.subjects, cohort.times, holes.tolist())}; fill it in or drop these "
+            "visits."
         )
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
         numbers = column.to_numpy(dtype=float)

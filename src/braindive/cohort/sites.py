@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from braindive.arrays import IntArray
-from braindive.cohort.checks import quoted
+from braindive.cohort.checks import visits_of
 from braindive.cohort.cohort import Cohort
+from braindive.cohort.table_columns import find_column, suggest
 from braindive.errors import CohortError, ParameterError
 
 # Visits below which little is learnt of a site: it is warned of, and not added to a fitted model.
@@ -38,20 +39,15 @@ def site_names(cohort: Cohort, column: Any) -> np.ndarray[Any, Any]:
     """
     if not isinstance(column, str):
         raise ParameterError(f"sites must be the name of a column of the table; got {column!r}.")
-    if column not in cohort.table:
-        columns = ", ".join(map(str, cohort.table.columns)) or "none"
-        raise CohortError(
-            f"sites: the table has no column {column!r} with the site of each visit; its columns: "
-            f"{columns}."
-        )
+    column = find_column(cohort.table, column, "sites", CohortError)
     found = cohort.table[column]
     empty = found.isna().to_numpy()
     if empty.any():
-        first = int(np.flatnonzero(empty)[0])
+        who = visits_of(cohort.subjects, cohort.times, np.flatnonzero(empty).tolist())
         raise CohortError(
-            f"sites: {column!r} is empty for {empty.sum()} visits (the first is of "
-            f"{quoted(cohort.subjects[first])} at {cohort.times[first]:g}); fill it in, or leave "
-            "these visits out."
+            f"sites: {column!r} is empty for {empty.sum()} "
+            f"{'visit' if empty.sum() == 1 else 'visits'}: {who}; fill it in, or leave these "
+            "visits out."
         )
     return name_sites(found)
 
@@ -94,9 +90,10 @@ def site_codes(cohort: Cohort, column: str, names: Sequence[str]) -> IntArray:
     if unknown:
         more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
         raise CohortError(
-            f"the model does not know the site {unknown[0]!r}{more} in {column!r}; it knows "
-            f"{', '.join(names)}. Teach it the site with model.add_site(cohort), or braindive "
-            "add-site, from about ten controls who were seen there."
+            f"the model does not know the site {unknown[0]!r}{more} in {column!r}"
+            f"{suggest(unknown[0], names)}; it knows {', '.join(names)}. Teach it the site with "
+            "model.add_site(cohort), or braindive add-site, from about ten controls who were seen "
+            "there."
         )
     return np.array([place[name] for name in found], dtype=int)[cohort.canonical_order]
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from braindive.cohort.table_columns import find_column
 from braindive.errors import ParameterError
 
 
@@ -43,12 +44,8 @@ def associate_scores(model: Any, columns: Sequence[str]) -> pd.DataFrame:
         raise ParameterError(f"give a list of at least one column; got {columns!r}.")
     rows = []
     for column in columns:
-        if column not in model.visits_:
-            raise ParameterError(
-                f"there is no column {column!r} in the cohort's table; its columns are "
-                f"{', '.join(map(str, model.visits_.columns))}."
-            )
-        values = pd.to_numeric(model.visits_[column], errors="coerce").to_numpy(float)
+        found = find_column(model.visits_, column)
+        values = pd.to_numeric(model.visits_[found], errors="coerce").to_numpy(float)
         known = np.isfinite(values)
         if not known.any():
             raise ParameterError(f"{column!r} holds no numbers.")

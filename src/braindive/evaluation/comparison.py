@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike
 
 from braindive.arrays import IntArray
 from braindive.checks import check_assignments, check_count, check_seed
-from braindive.cohort.checks import quoted
+from braindive.cohort.checks import quoted, rows_of
 from braindive.cohort.cohort import Cohort, check_cohort
+from braindive.cohort.table_columns import find_column
 from braindive.errors import DataWarning, ParameterError
 from braindive.estimator import DIVE
 from braindive.evaluation.folds import Ids, split_subjects
@@ -217,18 +218,13 @@ def score_columns(cohort: Cohort, scores: Sequence[str]) -> pd.DataFrame:
     table = cohort.table
     columns: dict[str, pd.Series] = {}
     for name in scores:
-        if name not in table:
-            raise ParameterError(
-                f"there is no column {name!r} in the cohort's table; its columns are "
-                f"{', '.join(map(str, table.columns))}."
-            )
-        column = table[name].replace("n/a", np.nan)
+        column = table[find_column(table, name)].replace("n/a", np.nan)
         numbers = pd.to_numeric(column, errors="coerce").astype(float)
         text = column.notna() & numbers.isna()
         if text.any():
             row = int(np.flatnonzero(text)[0])
             raise ParameterError(
-                f"column {name!r} holds {column.iloc[row]!r} in row {row} (subject "
+                f"column {name!r} holds {column.iloc[row]!r} in {rows_of([row])} (subject "
                 f"{quoted(cohort.subjects[row])}): {int(text.sum())} of its {len(text)} values are "
                 "not numbers; a score has to be a number, or empty."
             )

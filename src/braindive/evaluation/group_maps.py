@@ -10,6 +10,7 @@ import pandas as pd
 from braindive.arrays import Array
 from braindive.cohort import Cohort
 from braindive.cohort.cohort import check_cohort
+from braindive.cohort.table_columns import find_column
 from braindive.errors import CohortError, ParameterError
 from braindive.values.walking import vertex_blocks
 
@@ -121,12 +122,8 @@ def _by_subject(values: Array, subjects: Array) -> Array:
 
 
 def _groups_of_visits(cohort: Cohort, by: str) -> pd.Series:
-    if by not in cohort.table:
-        raise ParameterError(
-            f"there is no column {by!r} in the cohort's table; its columns are "
-            f"{', '.join(map(str, cohort.table.columns)) or 'none'}."
-        )
-    groups = cohort.table[by].replace("n/a", np.nan).reset_index(drop=True)
+    visits = cohort.table[find_column(cohort.table, by)]
+    groups = visits.replace("n/a", np.nan).reset_index(drop=True)
     if groups.isna().all():
         raise ParameterError(f"{by!r} has no value for any visit.")
     return groups

@@ -12,6 +12,7 @@ from scipy import stats
 
 from braindive.arrays import Array
 from braindive.cohort import Cohort
+from braindive.cohort.table_columns import find_column
 from braindive.errors import DataWarning, NotFittedError, ParameterError
 from braindive.evaluation.group_effects import group_differences
 
@@ -207,12 +208,7 @@ def _subject_values(
         table, subjects = cohort.table, cohort.subjects
     else:
         table, subjects = model.visits_, model.visits_["subject"]
-    if by not in table:
-        raise ParameterError(
-            f"there is no column {by!r} in the cohort's table; its columns are "
-            f"{', '.join(map(str, table.columns))}."
-        )
-    visits = table[by].replace("n/a", np.nan)
+    visits = table[find_column(table, by)].replace("n/a", np.nan)
     groups = visits.groupby(np.asarray(subjects, dtype=object), sort=False)
     return groups.first(), int(groups.nunique().gt(1).sum())
 

@@ -80,6 +80,7 @@ def read_archive(path: Path, kind: str, version: int, decoder: Decoder) -> Any:
         if path.is_dir():
             raise ModelFileError(f"{path} is a folder, not the file of a {kind}.")
         raise ModelFileError(f"there is no file {path}{suggest_path(path)}.")
+    _refuse_other_files(path, kind)
     try:
         with zipfile.ZipFile(path) as archive:
             return _read(archive, path, kind, version, decoder)
@@ -101,6 +102,19 @@ def read_archive(path: Path, kind: str, version: int, decoder: Decoder) -> Any:
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(f"{path} does not hold a usable {kind} ({error}).") from error
+
+
+def _refuse_other_files(path: Path, kind: str) -> None:
+    """Refuse what may not be read, is empty, or does not begin as a zip archive does."""
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(4)
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be read ({error.strerror or error}).") from None
+    if not head:
+        raise ModelFileError(f"{path} is empty, and no {kind}; write it again.")
+    if not head.startswith(b"PK"):
+        raise ModelFileError(f"{path} is not a {kind}; give a file that braindive wrote as one.")
 
 
 def digest(content: Any, encoder: Encoder) -> str:

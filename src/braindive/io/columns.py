@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from difflib import get_close_matches
 
+from braindive.cohort.table_columns import simple, suggest
 from braindive.errors import CohortError
 
 #: Columns with a meaning. Their names may be written in any case, with spaces, dots or dashes.
@@ -33,17 +32,6 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "left": ("lh", "lefthemisphere"),
     "right": ("rh", "righthemisphere"),
 }  # fmt: skip
-
-
-def simple(name: str) -> str:
-    """Return a name without case, spaces and punctuation.
-
-    Examples
-    --------
-    >>> simple("Subject ID"), simple("participant-id")
-    ('subjectid', 'participantid')
-    """
-    return re.sub(r"[\W_]+", "", name.lower())
 
 
 def find_columns(names: Sequence[str]) -> dict[str, str]:
@@ -81,19 +69,6 @@ def find_columns(names: Sequence[str]) -> dict[str, str]:
 def is_variant(name: str, meaning: str) -> bool:
     """Whether a name is that of its meaning but for case, spaces and punctuation."""
     return simple(name) == simple(meaning)
-
-
-def suggest(name: str, names: Sequence[str]) -> str:
-    """Name of a column that was perhaps meant, as a part of a sentence.
-
-    Examples
-    --------
-    >>> suggest("agee", ["Age", "sex"])
-    " (did you mean 'Age'?)"
-    """
-    by_lower = {other.lower(): other for other in names}
-    close = get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)
-    return f" (did you mean {by_lower[close[0]]!r}?)" if close else ""
 
 
 def shorten(names: Sequence[str], most: int = 12) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 
 import pandas as pd
@@ -11,6 +12,7 @@ from braindive.errors import CohortError
 from braindive.io.columns import find_named, shorten
 from braindive.io.problems import Problems
 
+_log = logging.getLogger("braindive")
 #: Diagnoses that mean a healthy control, in any case, with spaces, - and _ taken as the same.
 CONTROL_WORDS = frozenset(
     {
@@ -71,6 +73,31 @@ def find_controls(text: pd.DataFrame, controls: str | None, problems: Problems) 
             f"{shorten(sorted(set(text[controls])))}; say controls=\"{controls} == '...'\"."
         )
     return known
+
+
+def one_spelling(diagnoses: pd.Series) -> pd.Series:
+    """Diagnoses in which those that differ in case alone are written as most of them are.
+
+    Parameters
+    ----------
+    diagnoses : Series of str
+        Without blanks around them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from braindive.io.controls import one_spelling
+    >>> one_spelling(pd.Series(["CN", "cn", "CN", "AD"])).tolist()
+    ['CN', 'CN', 'CN', 'AD']
+    """
+    counts = diagnoses.value_counts().sort_index()
+    ordered = counts.sort_values(ascending=False, kind="stable").index.tolist()
+    usual = {text.lower(): text for text in reversed(ordered)}
+    others = [text for text in ordered if usual[text.lower()] != text]
+    merged = [f"{text!r} as {usual[text.lower()]!r}" for text in others]
+    if merged:
+        _log.info("Diagnoses that differ in case alone are one: %s.", shorten(merged))
+    return diagnoses.map(lambda text: usual[text.lower()])
 
 
 def _is_control_word(text: str) -> bool:

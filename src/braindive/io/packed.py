@@ -30,7 +30,9 @@ from braindive.io.scratch import (
     fingerprint,
     record_inputs,
     record_table,
+    remove_if_nothing_was_read,
     remove_scratch,
+    unfinished,
 )
 from braindive.io.store import (
     FORMAT,
@@ -97,7 +99,7 @@ def pack_cohort(
     Cohort(2 subjects, 8 visits, 5 vertices)
     """
     target = check_target(output)
-    partial = target.with_name(target.name + ".partial")
+    partial = unfinished(target)
     plan = plan_cohort(
         table,
         space,
@@ -127,6 +129,9 @@ def pack_cohort(
                 f"{target} could not be written ({error.strerror or error}); what was read is "
                 f"kept in {partial.name}, and the same command goes on from there."
             ) from error
+        except KeyboardInterrupt:
+            remove_if_nothing_was_read(partial)
+            raise
         shutil.rmtree(partial)
     return target
 

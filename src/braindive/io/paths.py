@@ -54,7 +54,7 @@ def resolve_inside(name: str, roots: Sequence[Path]) -> Path:
     inside = [path for path in candidates if any(path.is_relative_to(root) for root in roots)]
     if not inside:
         raise OutsideError(
-            "the file lies outside the folder of the table; move it there, or name its folder as "
-            "a root"
+            "the file lies outside the folder of the table; move it there, or give its folder with "
+            "root= (--root)"
         )
     return next((path for path in inside if path.exists()), inside[0])

@@ -59,7 +59,8 @@ def read_cohort(
         default the first of `age`, `age_at_session`, `years` and `acq_time` (a date, also called
         EXAMDATE, scan date, date and the like) in the table, or else in the
         ``sub-*/sub-*_sessions.tsv`` of a BIDS folder. An age that never changes is no time where
-        another column tells. Dates are ISO's, or others that can be read in one way only.
+        another column tells, and where the first has gaps or repeats, one without is taken. Dates
+        are ISO's, or others that can be read in one way only.
     controls : str, optional
         Column of true and false or of diagnoses, or a condition such as ``"group == 'HC'"``. By
         default the visits with a diagnosis of CN, HC, NC, CU, control, healthy, normal or the

@@ -276,7 +276,10 @@ def _frame_mismatches(frame: int, found: MapFile, rows: list[int]) -> list[str]:
         return [f"there is no frame {frame}: the file has {found.n_frames}, counted from 0"]
     if frame < 0 and found.n_frames != len(rows):
         if found.n_frames == 1:
-            others = ", ".join(str(row + 1) for row in rows)
+            different = list(dict.fromkeys(rows))
+            if len(different) == 1:
+                return ["the same file is named twice in this row, and holds one map"]
+            others = ", ".join(str(row + 1) for row in different)
             return [f"the same file is named in rows {others}, and holds one map"]
         return [
             f"the file holds {found.n_frames} maps, but {len(rows)} row(s) name it; add a column "

@@ -106,6 +106,18 @@ class Scratch:
         return {row: noted[row] for row, kept in zip(rows, same, strict=True) if kept}
 
 
+def unfinished(target: Path) -> Path:
+    """Folder beside an output where unfinished work on it is kept."""
+    return target.with_name(target.name + ".partial")
+
+
+def remove_if_nothing_was_read(folder: Path) -> None:
+    """Remove a folder in which no scan is kept: there is nothing to go on from."""
+    journal = folder / "journal.jsonl"
+    if journal.is_file() and journal.stat().st_size == 0:
+        remove_scratch(folder)
+
+
 def remove_scratch(folder: Path) -> None:
     """Remove what an earlier call left, and nothing that anybody else put there."""
     others = {path.name for path in folder.iterdir()} - _FILES if folder.is_dir() else {folder.name}

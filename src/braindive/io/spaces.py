@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from braindive.arrays import Array, BoolArray, IntArray
+from braindive.cohort.table_columns import suggest
 from braindive.errors import ParameterError
-from braindive.io.columns import suggest
 from braindive.io.formats.base import Format
 from braindive.io.formats.contents import UNREADABLE
 from braindive.io.formats.registry import FORMATS, declared_side, find_format, find_function

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pandas as pd
 
+from braindive.cohort.table_columns import simple, suggest
 from braindive.errors import CohortError
 from braindive.io.columns import (
     find_columns,
     find_named,
     is_variant,
     shorten,
-    simple,
-    suggest,
 )
 from braindive.io.paths import PathLike
 from braindive.io.sheets import read_text_table
@@ -77,7 +76,7 @@ def name_columns(names: Sequence[str], id: str | None, source: str) -> Naming:  
         meaning = known.get(name, "")
         if meaning and (is_variant(name, meaning) or meaning in _RENAMED):
             renamed.append(meaning)
-            if not is_variant(name, meaning):
+            if name != meaning:
                 notes.append(f"{name!r} as {meaning}")
         else:
             if name == "participant_id":  # the user has named another column

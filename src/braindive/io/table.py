@@ -15,9 +15,10 @@ import pandas as pd
 
 from braindive.arrays import Array
 from braindive.cohort import Cohort
+from braindive.cohort.table_columns import simple, suggest
 from braindive.errors import CohortError, ParameterError
-from braindive.io.columns import find_named, shorten, simple, suggest
-from braindive.io.controls import CONTROL_WORDS
+from braindive.io.columns import find_named, shorten
+from braindive.io.controls import CONTROL_WORDS, one_spelling
 from braindive.io.numbers import has_decimal_commas, to_numbers, with_point
 from braindive.io.paths import PathLike
 from braindive.io.problems import Problems
@@ -133,6 +134,8 @@ def read_table(
     _note_participants(text, given, problems)
     copy_columns(text, naming, sorted(CONTROL_WORDS))
     say_naming(naming)
+    if "diagnosis" in text.columns:
+        text["diagnosis"] = one_spelling(text["diagnosis"])
     _write_with_points(text, {*_NEVER_NUMBERS, *files})
     numbers = _numbers(frame[wide], problems) if wide else None
     regions = None

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 
 from braindive.arrays import Array
+from braindive.cohort.table_columns import simple, suggest
 from braindive.errors import CohortError
 from braindive.io.bids import read_sessions
-from braindive.io.columns import find_columns, find_named, simple, suggest
+from braindive.io.columns import find_columns, find_named, is_variant
 from braindive.io.dates import looks_like_a_date, read_dates
 from braindive.io.numbers import with_point
 from braindive.io.problems import Problems
@@ -27,6 +28,8 @@ _AGES = ("age", "age_at_session")
 _OLDEST = 130.0
 _LONGEST = 60.0
 _DAYS_PER_YEAR = 365.25
+# Years within which two times are the same: a third of a second.
+_SAME = 1e-8
 # Visits of ADNI and studies like it: screening or baseline, or months after it.
 _CODE = re.compile(r"(?:sc|bl|baseline|m(?:onth)? ?(?P<months>\d{1,3}))", re.IGNORECASE)
 _log = logging.getLogger("braindive")
@@ -43,8 +46,9 @@ def read_times(
     table : DataFrame of text
         With `participant_id`.
     column : str or None
-        Column with the times; None takes the first of `TIME_COLUMNS` in the table, or else in the
-        BIDS sessions tables, or else the months that codes of visits such as m12 tell.
+        Column with the times; None takes the first of `TIME_COLUMNS` in the table, or a later one
+        where that one has gaps or repeats and the later one has none; or else in the BIDS sessions
+        tables, or else the months that codes of visits such as m12 tell.
     roots : sequence of Path
         Where the sessions tables may be.
     problems : Problems
@@ -71,17 +75,59 @@ def read_times(
         source = sessions
         name = time_column(sessions.assign(participant_id=table["participant_id"]))
         assert name is not None
-    texts, meaning = source[name].tolist(), meaning_of(name)
+    elif column is None:
+        usual, name = name, _complete_column(table, name, problems.called)
+        if name == usual and not is_variant(name, meaning_of(name)):
+            _log.info("Times are read from %r.", name)
+    return _read_column(source[name], table["participant_id"].to_numpy(), problems)
+
+
+def _read_column(column: pd.Series, participants: np.ndarray, problems: Problems) -> Array:
+    """Years from a column of ages, years or dates."""
+    name = str(column.name)
+    texts, meaning = column.tolist(), meaning_of(name)
     filled = [text for text in texts if text]
     written_as_dates = sum(map(looks_like_a_date, filled)) > len(filled) / 2
     if meaning == "acq_time" or (written_as_dates and meaning not in _AGES):
         times = _from_dates(texts, name, problems)
-        first = pd.Series(times).groupby(table["participant_id"].to_numpy()).transform("min")
-        times, meaning = times - first.to_numpy(), "acq_time"
+        times, meaning = times - _first_of_each(times, participants), "acq_time"
     else:
         times = _from_numbers(texts, name, problems)
-    _check_units(times, table["participant_id"].to_numpy(), name, meaning, problems)
+    _check_units(times, participants, name, meaning, problems)
     return times
+
+
+def _first_of_each(times: Array, participants: np.ndarray) -> Array:
+    return pd.Series(times).groupby(participants).transform("min").to_numpy()
+
+
+def _complete_column(table: pd.DataFrame, first: str, called: dict[str, str]) -> str:
+    """The usual column, or another one that tells every visit where the usual one does not."""
+    visits = table.drop_duplicates()  # a row that is there twice is bad whatever its time
+    participants = visits["participant_id"].to_numpy()
+
+    def tells_all(name: str) -> bool:
+        problems = Problems("")
+        times = _read_column(visits[name], participants, problems)
+        same = pd.DataFrame({"participant": participants, "time": times}).duplicated()
+        return not problems.found and not same.any()
+
+    found = find_columns([str(name) for name in table.columns])
+    others = [found[each] for each in TIME_COLUMNS if each in found and found[each] != first]
+    # An age that never changes was passed over already.
+    others = [name for name in others if meaning_of(name) not in _AGES]
+    if not others or tells_all(first):
+        return first
+    chosen = next(filter(tells_all, others), None)
+    if chosen is None:
+        return first
+    _log.info(
+        "Times are read from %r, because %r has gaps, unreadable entries, or the same for two "
+        "visits of a person; name another column with times= (--time).",
+        called.get(chosen, chosen),
+        called.get(first, first),
+    )
+    return chosen
 
 
 def time_column(table: pd.DataFrame) -> str | None:
@@ -106,6 +152,69 @@ def time_column(table: pd.DataFrame) -> str | None:
         if meaning not in _AGES or not repeated or different.duplicated().any():
             return name
     return present[0][1] if present else None
+
+
+def column_with_times(table: pd.DataFrame, subjects: np.ndarray, times: Array) -> str | None:
+    """Find the column of a table that tells times which are known, such as those of a fit.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row per visit.
+    subjects, times : (n_visits,)
+        Of the visits.
+
+    Returns
+    -------
+    str or None
+        None where no column does.
+    """
+    names = [str(name) for name in table.columns]
+    usual = find_columns(names)
+    ahead = [usual[meaning] for meaning in TIME_COLUMNS if meaning in usual]
+    for name in dict.fromkeys([*ahead, *names]):
+        column = table[name].map(lambda entry: "" if pd.isna(entry) else str(entry))
+        told = _read_column(column, subjects, Problems(""))
+        if np.isnan(told).any():
+            continue
+        same = np.allclose(told, times, rtol=0, atol=_SAME)
+        # Of dates the first visit is 0, which may have been left out of the cohort.
+        since_first = times - _first_of_each(times, subjects)
+        if same or (told.min() == 0 and np.allclose(told, since_first, rtol=0, atol=_SAME)):
+            return name
+    return None
+
+
+def column_of_same_kind(names: Sequence[str], fitted: str) -> str | None:
+    """Find the column that tells times as another table's column does.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Columns of the table.
+    fitted : str
+        The other table's column.
+
+    Returns
+    -------
+    str or None
+        The column of the same name, or of the same meaning, or one that counts from the same
+        event: birth, or a person's first visit. None where there is none.
+
+    Examples
+    --------
+    >>> from braindive.io.times import column_of_same_kind
+    >>> column_of_same_kind(["ID", "Age", "EXAMDATE"], "Scan date")
+    'EXAMDATE'
+    >>> column_of_same_kind(["ID", "Age"], "Scan date") is None
+    True
+    """
+    same = [name for name in names if simple(name) == simple(fitted)]
+    found, meaning = find_columns(names), meaning_of(fitted)
+    alike = [found[each] for each in (meaning, *TIME_COLUMNS) if each in found]
+    ages = meaning in _AGES
+    same += [name for name in alike if (meaning_of(name) in _AGES) == ages]
+    return same[0] if same else None
 
 
 def _no_times(names: Sequence[str], source: str) -> str:
@@ -215,5 +324,5 @@ def check_visits(table: pd.DataFrame, times: Array, problems: Problems) -> None:
             problems.add(
                 row,
                 f"{participant} has another visit at time {time:g} in row {before + 1}; drop one, "
-                "or name the column of the times with times=.",
+                "or name the column of the times with times= (--time).",
             )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from braindive.cohort import Cohort
+from braindive.cohort.table_columns import find_column
 from braindive.evaluation.group_maps import GroupMap, group_maps
 from braindive.plotting.brains import BAR, TITLE, colour_bar, draw_brain, height_of
 from braindive.plotting.drawing import picture_of
@@ -76,6 +77,6 @@ def plot_group_maps(
         draw_brain(figure, picture, row, colour_map, norm, sides, BAR, TITLE)
         figure.text(sum(sides) / 2, 1 - 0.05 / size[1], str(name), ha="center", va="top")
     bar = colour_bar(figure, ScalarMappable(norm, colour_map))
-    others = set(cohort.table[by].dropna().unique()) - set(maps.index)
+    others = set(cohort.table[find_column(cohort.table, by)].dropna().unique()) - set(maps.index)
     bar.set_label(_LABELS[show].format(reference=", ".join(map(str, others))))
     return figure

@@ -11,6 +11,7 @@ from scipy import stats
 
 from braindive.arrays import Array
 from braindive.cohort import Cohort
+from braindive.cohort.table_columns import find_column
 from braindive.errors import ParameterError
 from braindive.evaluation.groups import PARAMETERS, compare_groups, subject_parameters
 from braindive.plotting.style import (
@@ -204,12 +205,8 @@ def group_of_subject(model: Any, by: str | pd.Series, cohort: Cohort | None = No
         groups = by.rename(str(by.name or "group"))
     else:
         table = model.visits_ if cohort is None else cohort.table.assign(subject=cohort.subjects)
-        if by not in table:
-            raise ParameterError(
-                f"there is no column {by!r} in the cohort's table; its columns are "
-                f"{', '.join(map(str, table.columns))}."
-            )
-        groups = table[by].replace("n/a", np.nan).groupby(table["subject"], sort=False).first()
+        visits = table[find_column(table, by)].replace("n/a", np.nan)
+        groups = visits.groupby(table["subject"], sort=False).first()
     groups = groups.reindex(known).dropna()
     if groups.empty:
         raise ParameterError(f"{groups.name!r} has no value for any subject.")

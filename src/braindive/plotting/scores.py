@@ -10,6 +10,7 @@ import pandas as pd
 
 from braindive.arrays import Array
 from braindive.cluster_names import display_names
+from braindive.cohort.table_columns import find_column
 from braindive.errors import ParameterError
 from braindive.evaluation.associations import associate_scores
 from braindive.evaluation.matching import match_clusters
@@ -121,11 +122,7 @@ def plot_scores(
     20
     """
     check_staged(model)
-    if against not in model.visits_:
-        raise ParameterError(
-            f"there is no column {against!r} in the cohort's table; its columns are "
-            f"{', '.join(map(str, model.visits_.columns))}."
-        )
+    against = find_column(model.visits_, against)
     years = pd.to_numeric(model.visits_[against], errors="coerce").to_numpy(float)
     if not np.isfinite(years).any():
         raise ParameterError(f"{against!r} holds no numbers.")

@@ -10,6 +10,7 @@ import pandas as pd
 
 from braindive.arrays import Array, IntArray
 from braindive.cohort import Cohort
+from braindive.cohort.table_columns import find_column
 from braindive.errors import ParameterError
 from braindive.estimator import DIVE
 from braindive.plotting.people import group_colours
@@ -119,12 +120,7 @@ def _errors(model: DIVE, cohort: Cohort | None) -> tuple[Array, Array] | Array:
 def _asked_for(visits: pd.DataFrame, columns: Sequence[str], anonymous: bool) -> list[Any]:
     """Columns to show: the diagnosis, and those that somebody has asked for."""
     known = {str(name): name for name in visits.columns}
-    unknown = [name for name in columns if name not in known]
-    if unknown:
-        raise ParameterError(
-            f"there is no column {unknown[0]!r} in the cohort's table; its columns are "
-            f"{', '.join(known)}."
-        )
+    columns = [name if name in known else find_column(visits, name) for name in columns]
     ids = set(visits["subject"].astype(str))
     for name in columns if anonymous else ():
         if ids <= set(visits[known[name]].astype(str)):

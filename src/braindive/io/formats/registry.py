@@ -185,6 +185,8 @@ def _examples() -> str:
 
 
 def _reason(path: Path, error: Exception) -> str:
+    if isinstance(error, PermissionError):
+        return "you may not read the file; ask its owner for the right to"
     if path.stat().st_size == 0:
         return "the file is empty"
     if isinstance(error, (EOFError, zlib.error)):
