@@ -334,7 +334,7 @@ def test_ids_that_are_numbers_are_named_as_people_write_them(cohort, model):
         cohort.values, subjects=900 + cohort.subject_index, times=cohort.times, graph=cohort.graph
     )
     history = numbered.select(subjects=numbered.subject_ids[1:]).first_visits(2)
-    with pytest.raises(bd.CohortError, match=r"no history for subject 900 \(visits: \d+\)"):
+    with pytest.raises(bd.CohortError, match=r"no history for subject 900; predict"):
         model.predict(numbered, history=history)
 
 
@@ -539,7 +539,7 @@ def test_fewer_than_two_visits_per_cluster_are_refused(cohort, named):
 
 
 def test_a_constant_vertex_is_refused_by_its_number(cohort):
-    with pytest.raises(bd.CohortError, match=r"vertices 3, 8 have the same value .*leave them out"):
+    with pytest.raises(bd.CohortError, match=r"vertices 3, 8 have the same value .*set them to NaN"):
         fit(constant(cohort, [3, 8]))
 
 
