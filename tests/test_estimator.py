@@ -539,7 +539,7 @@ def test_fewer_than_two_visits_per_cluster_are_refused(cohort, named):
 
 
 def test_a_constant_vertex_is_refused_by_its_number(cohort):
-    with pytest.raises(bd.CohortError, match=r"vertices 3, 8 have the same value .*set them to NaN"):
+    with pytest.raises(bd.CohortError, match=r"vertices 3, 8 have the same .*set them to NaN"):
         fit(constant(cohort, [3, 8]))
 
 

@@ -108,8 +108,9 @@ class DIVE(Fitted, BaseEstimator):  # type: ignore[misc]
         those of its cluster. Or whether all follow it exactly, which is the published likelihood:
         with many people it is too sure of every label, and the Markov random field loses against
         it. By default labels are found with the second, and with the first where such a field
-        would lose; and where clusters overlap, labels end nearest to the curves of a mixture over
-        the vertices' own midpoints. Vertices' own curves are estimated in any case.
+        would lose; and where clusters overlap, with stages and `people="differ"`, labels end
+        nearest to the curves of a mixture over the vertices' own midpoints. Vertices' own curves
+        are estimated in any case.
     speed_on, shift_on : list of str, optional
         Columns of the cohort's table, numbers or categories with one value for each person, that
         move people's speeds, and their scores at the first visit: their effects, in `effects_`, are

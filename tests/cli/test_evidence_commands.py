@@ -213,8 +213,8 @@ def spoilt(study):
     [
         ("absent", r"no column 'absent'.*its columns are.*MMSE"),
         ("constant", "'constant' is constant"),
-        ("words", r"'words' holds 'good' in row 1 \(subject 'sub-00'\): 96 of its 96 values"),
-        ("one_word", r"'one_word' holds 'low' in row 6 .* 1 of its 96 values"),
+        ("words", r"'words' holds 'good' for subject 'sub-00' at 0: 96 of its 96 values"),
+        ("one_word", r"'one_word' holds 'low' for subject 'sub-01' at 1: 1 of its 96 values"),
         ("nothing", "'nothing' is empty"),
     ],
 )

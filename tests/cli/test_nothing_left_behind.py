@@ -39,6 +39,13 @@ def test_what_was_there_before_stays(tmp_path, table):
     assert (tmp_path / "empty").is_dir()
 
 
+def test_what_was_there_stays_by_whichever_way_it_is_named(tmp_path, table):
+    (tmp_path / "empty").mkdir()
+    result = CliRunner().invoke(app, ["maps", str(table), "-o", str(tmp_path / "new/../empty")])
+    assert isinstance(result.exception, bd.BraindiveError), result.output
+    assert [each.name for each in tmp_path.iterdir() if each.name != "study"] == ["empty"]
+
+
 def test_a_folder_in_which_something_was_written_stays(tmp_path, table, monkeypatch):
     def write_and_fail(model, folder, **options):
         pd.DataFrame().to_csv(folder / "half.csv")

@@ -214,7 +214,7 @@ BAD_INPUTS = {
     ),
     "visit without any measurement": (
         lambda t: {"values": changed(t["values"], 9, np.nan)},
-        r"1 visit has no measurement at all: 'c' at 1 \(row 10\); drop it",
+        r"1 visit has no measurement at all: 'c' at 1; drop it",
     ),
     "too few controls": (
         lambda t: {"controls": [True] * 4},

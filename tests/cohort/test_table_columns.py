@@ -87,7 +87,7 @@ def test_a_site_that_is_written_otherwise_is_suggested(cohort):
         lambda cohort: site_names(cohort, "Sex"),
     ],
 )
-def test_rows_count_from_the_first_below_the_header_and_all_are_named(cohort, ask):
+def test_all_visits_without_an_entry_are_named(cohort, ask):
     table = cohort.table.assign(Sex=cohort.table["Sex"].where(~cohort.table.index.isin([2, 7])))
     other = bd.Cohort(
         cohort.values,
@@ -96,6 +96,6 @@ def test_rows_count_from_the_first_below_the_header_and_all_are_named(cohort, as
         controls=cohort.controls,
         table=table,
     )
-    told = r"2 visits: 2 at 0 \(row 3\), 7 at 0 \(row 8\); fill"
+    told = r"2 visits: 2 at 0, 7 at 0; fill"
     with pytest.raises(bd.CohortError, match=told):
         ask(other)

@@ -266,7 +266,7 @@ def test_default_models_are_those_of_the_paper():
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (["3"] * 47 + ["many"], r"'many' in row 48 \(subject 11\): 1 of its 48"),
+        (["3"] * 47 + ["many"], r"'many' for subject 11 at 3: 1 of its 48"),
         ([4.0] * 48, "constant"),
         ([np.nan] * 48, "empty"),
     ],

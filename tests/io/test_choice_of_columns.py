@@ -56,6 +56,22 @@ def test_the_times_of_a_fit_tell_their_column(column):
     assert column_with_times(cohort.table, cohort.subjects, cohort.times * 1.01) is None
 
 
+def test_the_column_itself_comes_before_one_that_counts_from_the_first_visit():
+    subjects, ages = np.array(["a", "a", "b", "b"]), np.array([70.8, 71.8, 64.0, 66.0])
+    table = pd.DataFrame({"years": [0, 1, 0, 2], "MRI_age": ages})
+    assert column_with_times(table, subjects, ages) == "MRI_age"
+    assert column_with_times(table[["years"]], subjects, ages) is None
+    # Of people who were seen once, a column of zeros tells nothing.
+    once = pd.DataFrame({"abeta": [0, 0], "scan_date": ["2010-01-01", "2012-01-01"]})
+    assert column_with_times(once, np.array(["a", "b"]), np.array([3.0, 4.0])) is None
+
+
+def test_dates_of_single_visits_do_not_stand_in_for_an_age():
+    table = visits().drop_duplicates("Subject ID").assign(Age=["70", ""])
+    with pytest.raises(bd.CohortError, match="column Age: the visit has no time"):
+        bd.read_cohort(table)
+
+
 def test_times_of_another_table_count_from_the_same_event():
     assert column_of_same_kind(["age", "scan_date", "years"], "Scan date") == "scan_date"
     assert column_of_same_kind(["age", "years"], "Scan date") == "years"

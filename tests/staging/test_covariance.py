@@ -7,6 +7,7 @@ import pytest
 from people_who_differ import MULTIPLIERS, SUBJECTS, make_problem, noise_of_visit
 from scipy.stats import multivariate_normal
 
+from braindive.staging.residuals import heights_at
 from braindive.staging.site_means import SiteMeans
 
 
@@ -63,3 +64,13 @@ def test_multipliers_of_one_are_none(rng):
     stages = np.array([0.8, 1.0, 1.4]), np.array([-0.3, 0.5, 1.0])
     np.testing.assert_allclose(ones.misfit(*stages), usual.misfit(*stages))
     assert len(usual.precisions) == 1
+
+
+@pytest.mark.parametrize("multipliers", [None, MULTIPLIERS])
+def test_who_was_seen_once_is_placed_alone_as_among_others(rng, multipliers):
+    """A single visit has a single E, and yet noise of its own."""
+    problem = make_problem(rng, multipliers=multipliers)
+    log_speeds, shifts = np.zeros((5, 3)), np.tile(np.linspace(-2, 2, 5)[:, None], 3)
+    among = heights_at(problem, log_speeds, shifts)
+    alone = heights_at(problem.select(np.array([1])), log_speeds[:, 1:2], shifts[:, 1:2])
+    np.testing.assert_allclose(alone[:, 0], among[:, 1], rtol=1e-10)

@@ -9,8 +9,9 @@ from braindive.dive.stages import find_stages
 from braindive.staging import pieces
 from braindive.staging.likelihood import evaluate
 from braindive.staging.marginal_fit import points_at
-from braindive.staging.pieces import in_pieces, search_stages
+from braindive.staging.pieces import search_stages
 from braindive.staging.posterior import FINE, integrate
+from braindive.values.threads import in_threads
 
 RANGE = np.array([-4.0, 4.0])
 
@@ -43,6 +44,6 @@ def test_neither_pieces_nor_threads_change_what_is_found(rng, gaps, monkeypatch)
 def test_threads_do_about_overflow_what_the_caller_does():
     with parallel_config("threading", n_jobs=2), np.errstate(over="raise"):
         with pytest.raises(FloatingPointError):
-            in_pieces(lambda part: np.exp(np.full(3, 1e4)), 4, 1)
+            in_threads(lambda part: np.exp(np.full(3, 1e4)), 4, 1)
         with np.errstate(over="ignore"):
-            assert len(in_pieces(lambda part: np.exp(np.full(3, 1e4)), 4, 1)) == 4
+            assert len(in_threads(lambda part: np.exp(np.full(3, 1e4)), 4, 1)) == 4

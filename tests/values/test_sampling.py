@@ -45,6 +45,16 @@ def test_products_of_a_sample_are_those_of_its_vertices(values, weighted):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
 
+def test_a_copy_is_kept_of_few_vertices_only(values):
+    """Half of a cohort that is larger than memory would be larger than memory too."""
+    everything, half, few = products(values), np.arange(200) % 2 == 0, np.arange(200) % 20 == 0
+    assert everything.sample(half) is not everything.sample(half)
+    assert everything.sample(few) is everything.sample(few)
+    # Others that are asked for once in between do not take its place.
+    assert everything.sample(~half & few[::-1]) is not None
+    assert everything.sample(few) is everything.sample(few)
+
+
 def test_components_come_from_the_sample_where_vertices_are_many(values, monkeypatch):
     directions = np.random.default_rng(2).standard_normal((30, 4))
     everything, chosen = products(values, block_size=64), evenly_spread(200, 50)

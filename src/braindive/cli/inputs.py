@@ -18,7 +18,12 @@ from braindive.io.columns import find_columns
 from braindive.io.paths import suggest_path
 from braindive.io.sheets import open_sheet
 from braindive.io.study_columns import read_visits
-from braindive.io.times import TIME_COLUMNS, column_of_same_kind, column_with_times
+from braindive.io.times import (
+    TIME_COLUMNS,
+    WRITTEN_TIMES,
+    column_of_same_kind,
+    column_with_times,
+)
 
 _TABLES = (".tsv", ".csv", ".xlsx")
 
@@ -132,7 +137,7 @@ def _time_as_in_fit(model: bd.DIVE, path: Path) -> str | None:
     names = open_sheet(path).names
     known = find_columns(names)
     usual = [known[meaning] for meaning in TIME_COLUMNS if meaning in known]
-    if fitted is None or not usual:
+    if fitted is None or not usual or WRITTEN_TIMES in names:
         return None
     found = column_of_same_kind(names, fitted)
     if found is None:
@@ -142,4 +147,4 @@ def _time_as_in_fit(model: bd.DIVE, path: Path) -> str | None:
         )
     elif found != usual[0]:
         say(f"Note: Times are read from {found!r}, as in the fit; name another with --time.")
-    return found
+    return None if found == usual[0] else found

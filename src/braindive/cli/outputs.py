@@ -133,15 +133,18 @@ def no_empty_folders_left() -> Iterator[None]:
 
 
 def _make_folder(folder: Path) -> None:
-    absent = [each for each in (folder, *folder.parents) if not each.exists()]
+    made = _made.get()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        for each in (*reversed(folder.parents), folder):
+            # What exists by now, whoever made it, is not ours to remove.
+            with suppress(FileExistsError):
+                each.mkdir()
+                if made is not None:
+                    made.append(each.absolute())
+        folder.mkdir(exist_ok=True)  # a file of that name is told
     except OSError as error:
         why = error.strerror or error
         raise bd.ParameterError(f"the folder {folder} cannot be made ({why}).") from None
-    finally:
-        if (made := _made.get()) is not None:
-            made.extend(each.absolute() for each in reversed(absent))
 
 
 def _is_ours(path: Path) -> bool:

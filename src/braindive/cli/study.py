@@ -184,6 +184,8 @@ def pack(
             visits = join_regions(regions, cohort, arguments)
             bd.pack_cohort(visits, to, space=space, n_jobs=jobs, progress=progress, **arguments)
     except KeyboardInterrupt:
-        kept = unfinished(to).exists()
+        from braindive.io.packed import check_target
+
+        kept = unfinished(check_target(to)).exists()
         end_interrupted("the same command goes on from here" if kept else "nothing is kept")
     say(f"Wrote {to}: {bd.open_packed(to)}")

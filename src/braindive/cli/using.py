@@ -128,8 +128,8 @@ def predict(
             maps = fitted.preprocessing_.inverse_transform(maps)
         except bd.CohortError as error:
             raise bd.CohortError(
-                f"{error} Without it the maps cannot be in the unit of the scans; --standardised "
-                "leaves them in that of the model."
+                f"{error} Maps in the unit of the scans need this; --standardised leaves them in "
+                "that of the model."
             ) from None
     kind = "regions" if fitted.space_ is None else fitted.space_.kind
     chosen = format or {"surface": "freesurfer", "volume": "nifti", "regions": "table"}[kind]

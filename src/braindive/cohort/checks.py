@@ -58,10 +58,11 @@ def rows_of(rows: Sequence[int]) -> str:
 
 
 def visits_of(subjects: np.ndarray, times: Array, rows: Sequence[int]) -> str:
-    """Whose visits these are, when they were, and in which rows, of the first few."""
-    return some(
-        [f"{quoted(subjects[row])} at {times[row]:g} ({rows_of([int(row)])})" for row in rows]
-    )
+    """Whose visits these are and when they were, of the first few.
+
+    Not in which rows: those of a cohort need not be those of the table it came from.
+    """
+    return some([f"{quoted(subjects[row])} at {times[row]:g}" for row in rows])
 
 
 def positions(ids: np.ndarray, chosen: Iterable[Hashable]) -> list[int]:

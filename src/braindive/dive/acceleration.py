@@ -100,7 +100,9 @@ def leap_ahead(
     small, tol = at_these_scores(problem, data), monitor.tol
     if len(data.counts) > 2 * _MANY and monitor.n_iter == begin:
         # Some of the vertices go most of the way.
-        part = at_these_scores(replace(problem, each=data.every(_MANY)), data.some_vertices(_MANY))
+        part = at_these_scores(
+            replace(problem, each=problem.each * data.every(_MANY)), data.some_vertices(_MANY)
+        )
         parameters = climb(part, parameters, state, tol)[0].parameters
     best = climb(small, parameters, state, tol)
     if first is None and monitor.n_iter == begin:
@@ -212,9 +214,9 @@ def climb(
         here = state.parameters
         if known is None:
             known = _information(problem, state, scores)
-        ahead = unpack(leaps.ahead(pack(here), pack(image), *known), image, problem)
         # Parameters that the data hardly tell go far along a straight line, and curves with them.
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            ahead = unpack(leaps.ahead(pack(here), pack(image), *known), image, problem)
             away = distance_between(ahead, image, sums, scores)
         if leaps.length > 0 and not away < _BENT * leaps.length:
             leaps.take_back()

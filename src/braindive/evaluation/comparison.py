@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from braindive.arrays import IntArray
 from braindive.checks import check_assignments, check_count, check_seed
-from braindive.cohort.checks import quoted, rows_of
+from braindive.cohort.checks import quoted
 from braindive.cohort.cohort import Cohort, check_cohort
 from braindive.cohort.table_columns import find_column
 from braindive.errors import DataWarning, ParameterError
@@ -224,9 +224,9 @@ def score_columns(cohort: Cohort, scores: Sequence[str]) -> pd.DataFrame:
         if text.any():
             row = int(np.flatnonzero(text)[0])
             raise ParameterError(
-                f"column {name!r} holds {column.iloc[row]!r} in {rows_of([row])} (subject "
-                f"{quoted(cohort.subjects[row])}): {int(text.sum())} of its {len(text)} values are "
-                "not numbers; a score has to be a number, or empty."
+                f"column {name!r} holds {column.iloc[row]!r} for subject "
+                f"{quoted(cohort.subjects[row])} at {cohort.times[row]:g}: {int(text.sum())} of "
+                f"its {len(text)} values are not numbers; a score has to be a number, or empty."
             )
         if numbers.nunique() < 2:
             raise ParameterError(

@@ -118,11 +118,17 @@ def _study_table(cohort: Cohort) -> pd.DataFrame:
         table.insert(1, "session_id", [f"ses-{number + 1}" for number in rank])
     found = time_column(table)
     if found is None or not _same_times(table[found], cohort.times):
-        # An age that is not the time stays under its name, because models may adjust for it.
-        table = table.drop(columns=["years", WRITTEN_TIMES], errors="ignore")
-        table.insert(2, "years", cohort.times)
-        if time_column(table) != "years":
-            table = table.rename(columns={"years": WRITTEN_TIMES})
+        # What is not the time stays under its name, because models may adjust for it.
+        table = table.drop(columns=[WRITTEN_TIMES], errors="ignore")
+        name = "years"
+        if name not in table.columns:
+            table.insert(2, name, cohort.times)
+            if time_column(table) != name:
+                table, name = table.drop(columns=[name]), WRITTEN_TIMES
+        else:
+            name = WRITTEN_TIMES
+        if name not in table.columns:
+            table.insert(2, name, cohort.times)
     if cohort.controls is not None and "diagnosis" not in table.columns:
         table["diagnosis"] = np.where(cohort.controls, "CN", "patient")
     first = ["participant_id", "session_id"]

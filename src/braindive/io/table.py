@@ -136,6 +136,9 @@ def read_table(
     say_naming(naming)
     if "diagnosis" in text.columns:
         text["diagnosis"] = one_spelling(text["diagnosis"])
+        # The same column may be there under its own name too, for conditions and groups.
+        if (own := naming.copies.get("diagnosis")) in text.columns:
+            text[own] = text["diagnosis"]
     _write_with_points(text, {*_NEVER_NUMBERS, *files})
     numbers = _numbers(frame[wide], problems) if wide else None
     regions = None

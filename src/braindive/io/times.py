@@ -116,7 +116,8 @@ def _complete_column(table: pd.DataFrame, first: str, called: dict[str, str]) ->
     others = [found[each] for each in TIME_COLUMNS if each in found and found[each] != first]
     # An age that never changes was passed over already.
     others = [name for name in others if meaning_of(name) not in _AGES]
-    if not others or tells_all(first):
+    # The date of a single visit is 0 for everybody, and tells nothing.
+    if not others or not visits["participant_id"].duplicated().any() or tells_all(first):
         return first
     chosen = next(filter(tells_all, others), None)
     if chosen is None:
@@ -172,17 +173,20 @@ def column_with_times(table: pd.DataFrame, subjects: np.ndarray, times: Array) -
     names = [str(name) for name in table.columns]
     usual = find_columns(names)
     ahead = [usual[meaning] for meaning in TIME_COLUMNS if meaning in usual]
+    since_first = times - _first_of_each(times, subjects)
+    dates = None
     for name in dict.fromkeys([*ahead, *names]):
         column = table[name].map(lambda entry: "" if pd.isna(entry) else str(entry))
         told = _read_column(column, subjects, Problems(""))
         if np.isnan(told).any():
             continue
-        same = np.allclose(told, times, rtol=0, atol=_SAME)
-        # Of dates the first visit is 0, which may have been left out of the cohort.
-        since_first = times - _first_of_each(times, subjects)
-        if same or (told.min() == 0 and np.allclose(told, since_first, rtol=0, atol=_SAME)):
+        if np.allclose(told, times, rtol=0, atol=_SAME):
             return name
-    return None
+        # Of dates the first visit is 0, which may have been left out of the cohort.
+        is_date = sum(map(looks_like_a_date, column)) > len(column) / 2
+        if dates is None and is_date and since_first.any():
+            dates = name if np.allclose(told, since_first, rtol=0, atol=_SAME) else None
+    return dates
 
 
 def column_of_same_kind(names: Sequence[str], fitted: str) -> str | None:

@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from braindive.estimator import DIVE
 from braindive.score_names import years_are_meaningless
@@ -28,7 +29,7 @@ def with_shown_scores(model: DIVE) -> DIVE:
     Returns
     -------
     DIVE
-        For reading its attributes and `trajectory_errors` only: it stages as the model does.
+        For reading its attributes, `stage` and `trajectory_errors` only.
     """
     if not years_are_meaningless(model):
         return model
@@ -42,6 +43,7 @@ def with_shown_scores(model: DIVE) -> DIVE:
             setattr(shown, name, getattr(model, name) / spread)
     # Standard deviations a year: what is left of them beyond three digits is nothing to read.
     shown.speeds_, shown.speeds_se_ = shown.speeds_.round(3), shown.speeds_se_.round(3)
+    shown.stage = lambda cohort: _in_spreads(model.stage(cohort), spread)
     shown.trajectory_errors = lambda scores: model.trajectory_errors(np.asarray(scores) * spread)
     if getattr(model, "effects_", None) is not None:
         effects = model.effects_.copy()
@@ -49,3 +51,11 @@ def with_shown_scores(model: DIVE) -> DIVE:
         effects.loc[effects["parameter"] == "shift", columns] /= spread
         shown.effects_ = effects
     return again
+
+
+def _in_spreads(stages: pd.DataFrame, spread: float) -> pd.DataFrame:
+    """Stages in standard deviations of the scores."""
+    columns = [name + end for name in ("score", "speed", "shift") for end in ("", "_se")]
+    found = stages.copy()
+    found[columns] = found[columns] / spread
+    return found

@@ -137,7 +137,7 @@ class CorrelatedStageProblem:
     @property
     def is_common(self) -> bool:
         """Whether all visits have the same E."""
-        return len(self.precisions) == 1
+        return self.multipliers is None and len(self.precisions) == 1
 
     @cached_property
     def totals(self) -> Array:

@@ -13,9 +13,10 @@ import numpy as np
 
 from braindive.arrays import Array
 from braindive.staging.covariance import CorrelatedStageProblem
-from braindive.staging.pieces import NUMBERS_AT_ONCE, in_pieces
+from braindive.staging.pieces import NUMBERS_AT_ONCE
 from braindive.staging.posterior import Points, Posterior
 from braindive.staging.residuals import Covariances, Part, noise_of
+from braindive.values.threads import in_threads
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def evaluate(
         return pull.by_within, pull.by_between
 
     n_numbers = problem.pooled.means.size * n_points
-    pieces = in_pieces(take, n_subjects, max(1, int(NUMBERS_AT_ONCE * n_subjects / n_numbers)))
+    pieces = in_threads(take, n_subjects, max(1, int(NUMBERS_AT_ONCE * n_subjects / n_numbers)))
     by_within, by_between = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     by_population, by_skew = points.by_population(problem.prior, posterior.weights, by_stage)
     return Evaluation(

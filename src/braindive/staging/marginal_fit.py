@@ -48,6 +48,8 @@ _FEWEST_SUBJECTS, _FEW_SUBJECTS, _MANY_SUBJECTS = 100, 300, 1000
 _SCREENING, _COARSE_STEPS, _FINE_STEPS, _LAST_STEPS = 8, 150, 300, 20
 # Most searches for other modes of the subjects' stages, each followed by a climb; a choice.
 _SEARCHES = 6
+# Most climbs with finer points after the first, each from points that are laid anew. A choice.
+_MOST_FINER = 5
 # Steps of the EM that E and B take at once, where they are not climbed. A choice.
 _COVARIANCE_STEPS = 5
 # Gain in log-likelihood from other modes for which climbing goes on. A choice.
@@ -185,10 +187,13 @@ class MarginalFit:
         """
         start = self.packing.unpack(self.climb.vector, problem)
         here = self._climb(start, posterior, FINE, steps, inverse, there)
-        points = here.evaluation.posterior.lay_points(here.problem.prior, FINER)
-        finer = look(here.problem, here.vector, points, self.packing, self.priors)
-        step = finer.inverse_products(self.packing, points) @ finer.gradient
-        if float(finer.gradient @ step) > HARDLY_LEFT:
+        # Once finer points are needed, little is left only where new ones see little too.
+        for enough in (HARDLY_LEFT, *[ON_THE_WAY / 2] * _MOST_FINER):
+            points = here.evaluation.posterior.lay_points(here.problem.prior, FINER)
+            finer = look(here.problem, here.vector, points, self.packing, self.priors)
+            step = finer.inverse_products(self.packing, points) @ finer.gradient
+            if float(finer.gradient @ step) < enough:
+                break
             here = self._climb(finer.problem, finer.evaluation.posterior, FINER, steps, None, there)
         return replace(self, climb=here)
 

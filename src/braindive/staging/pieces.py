@@ -6,17 +6,16 @@ Pieces have a fixed size, so that the number of threads cannot change a result.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from braindive.arrays import Array, IntArray
 from braindive.dive.stages import GRID, settle_stages, shift_grid
 from braindive.staging.covariance import CorrelatedStageProblem
 from braindive.staging.residuals import heights_at
+from braindive.values.threads import in_threads
 
 T = TypeVar("T")
 
@@ -28,37 +27,6 @@ _MEANS_AT_ONCE = 2**13
 # By how much the log-density of another mode may be lower for it to be looked at: on a grid, and at
 # usual speeds. A choice; what it is worth is integrated.
 _NEARLY_AS_HIGH = 12.0
-
-
-def in_pieces(function: Callable[[slice], T], length: int, size: int) -> list[T]:
-    """Call with one piece of a length after the other, in as many threads as joblib is told of.
-
-    Parameters
-    ----------
-    function : callable
-        Takes which part.
-    length, size : int
-        Of the whole, and of a piece.
-
-    Examples
-    --------
-    >>> from braindive.staging.pieces import in_pieces
-    >>> in_pieces(lambda part: part.stop - part.start, 7, 3)
-    [3, 3, 1]
-    """
-    pieces = [slice(start, min(start + size, length)) for start in range(0, length, size)]
-    n_threads = min(effective_n_jobs(None), len(pieces))
-    if n_threads <= 1:
-        return [function(piece) for piece in pieces]
-    # What to do about overflow is known to the thread that calls, and not to others.
-    about_errors = np.geterr()
-
-    def call(piece: slice) -> T:
-        with np.errstate(**about_errors):
-            return function(piece)
-
-    with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(call, pieces))
 
 
 def over_subjects(
@@ -82,7 +50,7 @@ def over_subjects(
         return function(problem.select(np.arange(part.start, part.stop)), part)
 
     n_subjects = problem.timeline.n_subjects
-    return in_pieces(call, n_subjects, max(1, n_means * n_subjects // problem.pooled.means.size))
+    return in_threads(call, n_subjects, max(1, n_means * n_subjects // problem.pooled.means.size))
 
 
 def search_stages(problem: CorrelatedStageProblem, known_shifts: Array) -> tuple[Array, Array]:

@@ -231,15 +231,13 @@ class CommonResiduals:
         if covariances == "none":
             nothing = np.empty((0, n_clusters, n_clusters))
             return Pull(by_values, nothing, nothing)
-        # Weights sum to 1, or to 0 where they are contrasts, of which constants know nothing.
-        mass = weights.sum(axis=1)
         by_within = _products(weighted, errors, covariances, part.starts)
         # B^-1 u = sum_j P (r - u)
         pulled = self.totals - self.counts[:, None] * self.levels
         by_between = _products(weights * pulled, pulled, covariances)
         # P U P - P and its sums over visits, of which the level has no part.
-        lost = (self.shares - 1) * self.counts * mass
-        lost_between = (self.shares * self.counts - 1) * self.counts * mass
+        lost = (self.shares - 1) * self.counts
+        lost_between = (self.shares * self.counts - 1) * self.counts
         on_diagonal = np.arange(n_clusters)
         for by, of_constant in ((by_within, lost), (by_between, lost_between)):
             constant = of_constant.T
@@ -318,17 +316,16 @@ class OwnResiduals:
         if covariances == "none":
             nothing = np.empty((0, *own.shape[1:]))
             return Pull(by_values, nothing, nothing)
-        mass = weights.sum(axis=1)[:, None, None]
         unknown, whole = problem.intercept_covariances[part.subjects], problem.totals[part.subjects]
         left = own @ unknown[part.of_visit] @ own - own
-        by_visit = weighted @ errors.swapaxes(1, 2) + mass[part.of_visit] * left
+        by_visit = weighted @ errors.swapaxes(1, 2) + left
         if problem.multipliers is not None:
             # What is said of E_ij is said of E by the visit's multipliers.
             factors = problem.multipliers[part.visits]
             by_visit *= factors[:, :, None] * factors[:, None, :]
         pulled = self.totals - whole @ self.levels
         by_subject = (weights[:, None] * pulled) @ pulled.swapaxes(1, 2)
-        by_subject += mass * (whole @ unknown @ whole - whole)
+        by_subject += whole @ unknown @ whole - whole
         if covariances == "sum":
             by_within, by_between = (x.sum(axis=0)[None] for x in (by_visit, by_subject))
         else:

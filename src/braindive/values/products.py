@@ -31,6 +31,9 @@ from braindive.values.sampling import Copy, OfSome, evenly_spread
 AS_THEY_ARE = Unit(0.0, 1.0)
 # Vertices that are worked on at once where values were copied. A choice.
 _PIECE = 2048
+# Share of the vertices up to which a copy of some is kept, since they are asked for several times;
+# a choice that bounds the memory.
+_FEW = 0.1
 
 
 T = TypeVar("T")
@@ -220,18 +223,22 @@ class BlockProducts(ABC):
         """Run a step over some of the vertices; see `Products.run_on_some`."""
         if chosen is None:
             return self.run(step, *own)
+        if np.mean(chosen) > _FEW:
+            return self.run(OfSome(step), chosen, *own)
         mine = (None if each is None else each[chosen] for each in own)
         return self.sample(chosen).run(step, *mine)
 
     def sample(self, chosen: BoolArray) -> CopiedProducts:
         """Products of some of the vertices; see `Products.sample`."""
-        # The same vertices are asked for several times, and reading them takes as long as all.
-        if self._sampled is None or not np.array_equal(self._sampled[0], chosen):
-            (values,), _ = self.run(OfSome(Copy()), chosen)
-            found = CopiedProducts(values, self.missing, self.unit)
-            found.weights = self.weights
+        if self._sampled is not None and np.array_equal(self._sampled[0], chosen):
+            return self._sampled[1]
+        (values,), _ = self.run(OfSome(Copy()), chosen)
+        found = CopiedProducts(values, self.missing, self.unit)
+        found.weights = self.weights
+        # The first are asked for again, and reading them takes as long as all.
+        if self._sampled is None and np.mean(chosen) <= _FEW:
             self._sampled = chosen, found
-        return self._sampled[1]
+        return found
 
     def select(self, visits: IntArray) -> Self:
         """Return the products of some visits, in the same unit; the values are not copied."""

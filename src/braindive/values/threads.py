@@ -1,4 +1,4 @@
-"""Work on some vertices at a time, in threads, for what is known of each without the values."""
+"""Work on some vertices, or some subjects, at a time, in threads."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ T = TypeVar("T")
 
 
 def in_threads(function: Callable[[slice], T], length: int, width: int) -> list[T]:
-    """Call with one part of so many vertices after the other, in as many threads as joblib knows.
+    """Call with one part of a length after the other, in as many threads as joblib knows.
 
     Parameters
     ----------
     function : callable
-        Takes which vertices.
+        Takes which part.
     length, width : int
-        All vertices, and those of a part: fixed, so that threads cannot change a result.
+        Of the whole, and of a part: fixed, so that threads cannot change a result.
 
     Examples
     --------
