@@ -78,6 +78,7 @@ def test_times_of_another_table_count_from_the_same_event():
     assert column_of_same_kind(["AGE_AT_SCAN", "years"], "age") == "AGE_AT_SCAN"
     assert column_of_same_kind(["age", "my weeks"], "my weeks") == "my weeks"
     assert column_of_same_kind(["years"], "age") is None
+    assert column_of_same_kind(["years"], "years since onset") is None
 
 
 def test_every_column_that_is_known_by_another_name_is_named(caplog):

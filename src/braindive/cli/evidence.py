@@ -35,6 +35,7 @@ from braindive.cli.value_options import (
 from braindive.cli.workers import connect
 from braindive.io import written_tables
 from braindive.io.outputs import replace_file
+from braindive.io.study_columns import meaning_of
 
 CohortArgument = Annotated[Path, typer.Argument(help="Table of scans, or packed cohort.")]
 FolderOption = Annotated[Path, typer.Option("--output", "-o", help="Folder to write into.")]
@@ -235,7 +236,7 @@ def groups(
     in_years = score_is_in_years(fitted)
     for sentence in groups_in_words(table, in_years):
         output.print(sentence, markup=False, soft_wrap=True)
-    if by != "diagnosis":  # which tells the controls: nobody could adjust for that
+    if meaning_of(by) != "diagnosis":  # which tells the controls: nobody could adjust for that
         output.print(_adjusted_for(fitted, by), markup=False, soft_wrap=True)
     output.print(short_table(table, in_years).to_string(), markup=False, soft_wrap=True)
     output.print("groups.tsv has all numbers, and tests of the estimated stages.", markup=False)

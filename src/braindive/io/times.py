@@ -215,7 +215,9 @@ def column_of_same_kind(names: Sequence[str], fitted: str) -> str | None:
     """
     same = [name for name in names if simple(name) == simple(fitted)]
     found, meaning = find_columns(names), meaning_of(fitted)
-    alike = [found[each] for each in (meaning, *TIME_COLUMNS) if each in found]
+    # What a column of another name counts from is not known.
+    kinds = (meaning, *TIME_COLUMNS) if meaning in TIME_COLUMNS else ()
+    alike = [found[each] for each in kinds if each in found]
     ages = meaning in _AGES
     same += [name for name in alike if (meaning_of(name) in _AGES) == ages]
     return same[0] if same else None
