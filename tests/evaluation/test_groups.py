@@ -171,8 +171,9 @@ def test_groups_drawn_at_random_have_uniform_p_values(fitted):
 
 
 def test_the_test_inside_the_model_is_that_of_a_fit_with_the_group_as_covariate(fitted):
+    # A cohort in which neither fit finds shifts skewed: else they would be two models.
     cohort = bd.simulate_cohort(
-        n_subjects=60, n_vertices=60, noise=0.3, carrier_share=0.4, carriers_shift=6, random_state=0
+        n_subjects=60, n_vertices=60, noise=0.3, carrier_share=0.4, carriers_shift=6, random_state=1
     ).cohort
     settings = {"n_init": 1, "personal": False, "vertices": "alike", "random_state": 0}
     table = bd.compare_groups(bd.DIVE(3, **settings).fit(cohort), by="apoe4")
