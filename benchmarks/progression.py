@@ -20,8 +20,8 @@ import numpy as np
 
 import braindive as bd
 from braindive.checks import check_settings
+from braindive.dive.partitions import find_partitions, judge
 from braindive.dive.progression import SIGNIFICANT
-from braindive.dive.starts import find_partitions, judge
 from braindive.fitted import timeline_of
 from braindive.space.smoothing import smooth_over_graph
 from braindive.values.backends import open_products
@@ -51,7 +51,7 @@ def p_value(cohort: bd.Cohort, whole: bool, n_clusters: int = 3) -> float:
     _, settings = check_settings(model, cohort)
     random = np.random.default_rng(np.random.RandomState(0).randint(2**31))
     _, features = find_partitions(measurements, settings, random)
-    return judge(measurements, timeline_of(cohort), settings, features, random).p_value
+    return judge(measurements, timeline_of(cohort), settings, random, features).p_value
 
 
 def still(

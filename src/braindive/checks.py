@@ -17,7 +17,7 @@ from braindive.cohort.findings import constant_advice
 from braindive.dive.curves import CURVES, Curves
 from braindive.dive.initial import one_hot
 from braindive.dive.priors import Normal, Priors
-from braindive.dive.starts import Settings
+from braindive.dive.settings import Settings
 from braindive.errors import CohortError, ParameterError
 from braindive.values.protocol import Products
 

@@ -14,7 +14,8 @@ from braindive.dive.em import run_em
 from braindive.dive.initial import one_hot
 from braindive.dive.moves import most_similar, split_and_merge
 from braindive.dive.problem import Parameters, Problem, State
-from braindive.dive.starts import Settings, fit_best
+from braindive.dive.settings import Settings
+from braindive.dive.starts import fit_best
 from braindive.dive.timeline import Timeline
 from braindive.values import sampling
 from braindive.values.backends import open_products

@@ -225,6 +225,21 @@ def test_monitor_converges_only_when_labels_and_objective_both_stay():
     assert monitor.reason == "converged"
 
 
+def test_monitor_counts_the_change_to_come_where_it_is_known():
+    for rate, reason in ((0.1, "converged"), (0.9, "")):
+        monitor = Monitor(tol=1e-3, max_iter=100, rate=rate)
+        monitor.update(-100.0, 0.5)
+        monitor.update(-100.0, 0.005)
+        assert monitor.reason == reason
+        assert monitor.last_rate() == 0.01
+
+
+def test_monitor_knows_no_rate_from_one_iteration():
+    monitor = Monitor(tol=1e-3, max_iter=100)
+    monitor.update(-100.0, 0.5)
+    assert monitor.last_rate() == 1.0
+
+
 def test_monitor_does_not_call_the_iteration_cap_converged():
     monitor = Monitor(tol=1e-3, max_iter=2)
     monitor.update(-100.0, 0.5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import least_squares, minimize
 
 import braindive as bd
 from braindive.dive.curves import Trajectories
@@ -33,6 +33,32 @@ def test_own_curves_are_the_most_probable_ones(rng):
         best = minimize(loss, truth[vertex], args=(vertex,), method="BFGS")
         assert loss(found.parameters[:, vertex], vertex) == pytest.approx(best.fun, rel=1e-3)
         np.testing.assert_allclose(found.parameters[:, vertex], best.x, atol=0.02)
+
+
+def test_own_curves_are_found_from_afar(rng):
+    """Curves bend so much that a first Gauss-Newton step may lead away, and does for some."""
+    scores, n = np.linspace(-8, 10, 16), 400
+    truth = CENTRE.to_array()[0] + rng.normal(size=(n, 4)) * [0.2, 0.1, 3.0, 0.2]
+    noise = 0.05
+    values = Trajectories.from_array(truth).evaluate(scores) + noise * rng.normal(size=(16, n))
+    weights, bounds = np.full((16, 1), noise**-2), Trajectories.bounds(scores)
+    precision = np.linalg.inv(np.diag([0.04, 0.01, 9.0, 0.04]))
+    found = own_curves(values, weights, scores, CENTRE, precision, bounds)
+    middle, tell = CENTRE.to_array()[0], []
+    for vertex in range(n):
+
+        def residuals(parameters, vertex=vertex):
+            curve = Trajectories.from_array(parameters[None]).evaluate(scores)[:, 0]
+            own = (values[:, vertex] - curve) / noise
+            return np.concatenate([own, np.sqrt(np.diag(precision)) * (parameters - middle)])
+
+        here = found.parameters[:, vertex]
+        best = least_squares(residuals, here).x
+        hessian = found.information[:, :, vertex] + precision
+        tell.append(np.sqrt((best - here) @ hessian @ (best - here)))
+    # In standard errors, of where an optimiser goes on to.
+    assert np.median(tell) < 0.05
+    assert np.mean(np.array(tell) > 0.5) < 0.04
 
 
 @pytest.mark.parametrize("holes", [False, True], ids=["dense", "holes"])

@@ -120,10 +120,9 @@ class Compressed:
         over_holes = np.concatenate([fine, basis], axis=1) if measurements.missing else fine
         (along, missed), _ = measurements.run(Compress(basis[:, 1:].T, over_holes.T))
         # The step knows deviations from the vertex's mean, which is added over what was observed.
-        observed = np.tile(basis.sum(axis=0), (len(along.T), 1))
+        coefficients = np.multiply.outer(measurements.means, basis.sum(axis=0))
         if measurements.missing:
-            observed -= missed[fine.shape[1] :].T
-        coefficients = measurements.means[:, None] * observed
+            coefficients -= measurements.means[:, None] * missed[fine.shape[1] :].T
         coefficients[:, 1:] += along.T
         holes = missed[: fine.shape[1]].T
         return cls(basis, coefficients, fine, holes, measurements.counts, measurements.squares)
@@ -163,11 +162,18 @@ class Compressed:
         """Sums over vertices of what is known of each, (m, n_clusters) and so on."""
         return self.coefficients.T @ z, z.sum(axis=0), self.holes.T @ z
 
+    def weights(self, responsibilities: Array) -> Array:
+        """Sums of the responsibilities over the vertices that were seen, (n_visits, n_clusters)."""
+        return self._weights(responsibilities.sum(axis=0), self.holes.T @ responsibilities)
+
     def _in_visits(self, sums: Array, sizes: Array, missed: Array) -> tuple[Array, Array]:
+        return self.basis @ sums, self._weights(sizes, missed)
+
+    def _weights(self, sizes: Array, missed: Array) -> Array:
         weights = np.tile(sizes, (len(self.basis), 1))
         if self.holes.shape[1]:
             weights -= self.squares_basis @ missed
-        return self.basis @ sums, np.maximum(weights, 0.0)
+        return np.maximum(weights, 0.0)
 
     def sweep(
         self,

@@ -22,6 +22,9 @@ class Monitor:
         by less than a tenth of `tol`, relative to its size.
     max_iter : int
         Give up after so many iterations.
+    rate : float
+        What is left of a change in the iteration after it, where that is known: the change that
+        counts is the one to come. By default nothing is known, and the last one counts.
 
     Examples
     --------
@@ -37,6 +40,7 @@ class Monitor:
     max_iter: int
     objectives: list[float] = field(default_factory=list)
     changes: list[float] = field(default_factory=list)
+    rate: float = 1.0
 
     def update(self, objective: float, change: float) -> None:
         """Record one iteration: the objective and the mean change of the responsibilities."""
@@ -58,6 +62,12 @@ class Monitor:
         """Whether the last iteration left the objective as it was, to the last digit."""
         return self.n_iter >= 2 and self.objectives[-1] == self.objectives[-2]
 
+    def last_rate(self) -> float:
+        """What was left of a change in the last iteration; 1 where that is not known."""
+        if self.n_iter < 2 or self.changes[-2] <= 0:
+            return 1.0
+        return min(self.changes[-1] / self.changes[-2], 1.0)
+
     @property
     def n_iter(self) -> int:
         """Iterations so far."""
@@ -67,9 +77,9 @@ class Monitor:
     def reason(self) -> str:
         """Why to stop: "converged", "cycling" or "max_iter"; "" to go on."""
         if self.n_iter >= 2:
-            gain = abs(self.objectives[-1] - self.objectives[-2])
+            gain = self.rate * abs(self.objectives[-1] - self.objectives[-2])
             steady = gain < _SHARE * self.tol * abs(self.objectives[-1])
-            if steady and self.changes[-1] < self.tol:
+            if steady and self.rate * self.changes[-1] < self.tol:
                 return "converged"
         if self._stalled(self.changes) and self._stalled([-x for x in self.objectives]):
             return "cycling"

@@ -101,7 +101,7 @@ def e_step(
         settled, field = settle(density, before, problem.graph, strength)
         z = settled
         parameters = replace(parameters, strength=strength)
-        swept, parameters = sweep(problem, parameters, settled, fixed=True)
+        swept, parameters = sweep_known(problem, parameters, density, settled)
     else:
         strength = parameters.strength
         field = neighbour_field(state.settled, problem.graph, strength)
@@ -161,6 +161,16 @@ def sweep(
         total = swept.responsibilities.sum(axis=0) + 1.0
         parameters = replace(parameters, shares=total / total.sum())
     return swept, parameters
+
+
+def sweep_known(
+    problem: Problem, parameters: Parameters, density: Array, z: Array
+) -> tuple[Swept, Parameters]:
+    """What `sweep` finds where D and z are known: then only pooled measurements are left."""
+    if problem.vertices_differ(parameters):
+        return sweep(problem, parameters, z, fixed=True)
+    swept = Swept(density, z, *problem.measurements.pool(z), ())
+    return swept, replace(parameters, vertex_covariance=None)
 
 
 def sweep_vertices(
@@ -245,7 +255,7 @@ def relabel(problem: Problem, parameters: Parameters, before: Array) -> State:
     else:
         density, strength = densities(problem, parameters), parameters.strength or 0.0
         z = settle_anew(density, before, problem.graph, strength)
-        swept, parameters = sweep(problem, parameters, z, fixed=True)
+        swept, parameters = sweep_known(problem, parameters, density, z)
         settled = z
     return State(parameters, z, swept.log_densities, settled, (swept.sums, swept.weights))
 

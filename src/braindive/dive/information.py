@@ -37,7 +37,7 @@ def information(
     complete, missing : (n, n)
         Cluster by cluster: the parameters of its curve, then the logarithm of its noise.
     """
-    of_clusters = _complete(data.pool(responsibilities)[1], trajectories, noise, scores)
+    of_clusters = _complete(data.weights(responsibilities), trajectories, noise, scores)
     missing = _missing(data, trajectories, noise, scores, responsibilities)
     complete = np.zeros_like(missing)
     own = of_clusters.shape[1]

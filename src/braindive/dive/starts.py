@@ -6,33 +6,23 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
 
 import numpy as np
-from scipy.sparse import csr_array
 
-from braindive.arrays import Array, BoolArray, IntArray
+from braindive.arrays import Array, BoolArray
 from braindive.dive.acceleration import first_leap, leap_ahead
 from braindive.dive.convergence import Monitor
-from braindive.dive.curves import Curves
 from braindive.dive.e_step import e_step
 from braindive.dive.em import Leap, change_between, run_em
-from braindive.dive.initial import (
-    Direction,
-    cluster_vertices,
-    fill_in,
-    one_hot,
-    start_shifts,
-    vertex_features,
-)
+from braindive.dive.initial import Direction, start_shifts
+from braindive.dive.partitions import find_partitions, judge, leading_vertices, of_some
 from braindive.dive.pooled import PooledMeans
-from braindive.dive.priors import Priors
 from braindive.dive.problem import Parameters, Problem, State
-from braindive.dive.progression import Progression, judge_progression
+from braindive.dive.progression import Progression
+from braindive.dive.settings import Settings
 from braindive.dive.timeline import Timeline
 from braindive.dive.trajectories import search_trajectories
 from braindive.values.protocol import Products
-from braindive.values.sampling import evenly_spread
 
 # Passes after which only the best of several starts goes on. A choice.
 _SCREENING = 4
@@ -41,50 +31,6 @@ _NEVER = sys.maxsize
 # By so much the log-posterior of one direction must exceed the other's to settle the matter: odds
 # of 150 to 1. A choice.
 CLEAR_ODDS = 5.0
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a user can choose.
-
-    Parameters
-    ----------
-    n_clusters : int
-        K.
-    curve : type of Curves
-        Shape of the trajectories.
-    graph : sparse (n_vertices, n_vertices) or None
-        Neighbours; None switches the Markov random field off.
-    strength : float or None
-        lambda where it is fixed.
-    labels : (n_vertices,) int or None
-        Fixed clusters, -1 where a vertex belongs nowhere.
-    start : (n_vertices, n_clusters) or None
-        Responsibilities to begin from in place of those of k-means; 0 in all clusters where
-        nothing is known of a vertex.
-    staging, exact, vertices
-        As in `problem.Problem`.
-    n_init, max_iter : int
-        Starts of k-means, and the most passes over the values.
-    tol : float
-        As in `convergence.Monitor`.
-    priors : Priors
-        In internal units.
-    """
-
-    n_clusters: int
-    curve: type[Curves]
-    graph: csr_array | None
-    strength: float | None
-    labels: IntArray | None
-    start: Array | None
-    staging: bool
-    exact: bool
-    vertices: Literal["alike", "differ", "auto"]
-    n_init: int
-    max_iter: int
-    tol: float
-    priors: Priors
 
 
 @dataclass(frozen=True)
@@ -158,38 +104,32 @@ def fit_best(
     -------
     Outcome
     """
-    partitions, features = find_partitions(measurements, settings, random)
-    progression = judge(measurements, timeline, settings, features, random)
-    chosen = None if is_settled(settings) else evenly_spread(measurements.n_vertices)
+    chosen = leading_vertices(settings, measurements.n_vertices)
     if chosen is None:
+        partitions, features = find_partitions(measurements, settings, random)
+        progression = judge(measurements, timeline, settings, random, features)
         starts = find_starts(measurements, timeline, settings, controls, partitions)
         best, clear, state, monitor = follow_best(starts, settings, report, resume)
         problem = starts[best].problem
     else:
-        # Some of the vertices lead: of all starts, only the best one is followed by all vertices.
-        sample = measurements.sample(chosen)
-        parts = [np.ascontiguousarray(z[chosen]) for z in partitions]
-        starts = find_starts(sample, timeline, settings, controls, parts, measurements.n_vertices)
+        # Some of the vertices lead: all of them only follow the best of all starts.
+        sample, own = measurements.sample(chosen), of_some(settings, chosen)
+        partitions, features = find_partitions(sample, own, random)
+        progression = judge(measurements, timeline, settings, random, some=(sample, features))
+        starts = find_starts(sample, timeline, own, controls, partitions, measurements.n_vertices)
         best, clear, state, led = follow_best(starts, settings)
         problem = replace(starts[best].problem, measurements=measurements, each=1.0)
         runs = _Runs(settings, report, len(starts), resume)
-        start = State(state.parameters, partitions[starts[best].partition])
+        if runs.traces[best] is None:
+            runs.begin(best, problem, state.parameters)
         slow = first_leap(led) is not None
-        # A quick EM gains more by an M-step with all vertices than by what the sample has found.
-        if runs.traces[best] is None and (slow or problem.vertices_differ(state.parameters)):
-            runs.begin(best, problem, start)
         leaps = partial(leap_ahead, first=1 if slow else _NEVER)
-        state, monitor = runs.follow(best, problem, settings.max_iter, start, leaps)
+        rate = 1.0 if slow else led.last_rate()
+        state, monitor = runs.follow(best, problem, settings.max_iter, leap=leaps, rate=rate)
     direction = starts[best].direction
     if clear is None:
         clear = not direction.is_doubtful or not timeline.has_follow_up
     return Outcome(state, monitor, problem, direction, clear, progression)
-
-
-def is_settled(settings: Settings) -> bool:
-    """Whether some of the vertices cannot lead the others, or need not."""
-    alone = settings.labels is None and settings.graph is None and not settings.exact
-    return not alone or settings.n_clusters < 2
 
 
 def follow_best(
@@ -243,10 +183,12 @@ class _Runs:
             )
         self._tol, self._report = settings.tol, report
 
-    def begin(self, number: int, problem: Problem, state: State) -> None:
-        """Make the first pass at parameters that are known already."""
+    def begin(self, number: int, problem: Problem, parameters: Parameters) -> None:
+        """Make the first pass at parameters that are known already, where no z is."""
         monitor = Monitor(self._tol, 1)
-        there, _, objective = e_step(problem, state.parameters, state)
+        shape = problem.measurements.n_vertices, len(parameters.trajectories)
+        state = State(parameters, np.full(shape, 1 / shape[1]))
+        there, _, objective = e_step(problem, parameters, state)
         monitor.update(objective, change_between(state, there))
         self._tell(number, there, monitor)
 
@@ -257,13 +199,14 @@ class _Runs:
         max_iter: int,
         start: State | None = None,
         leap: Leap = leap_ahead,
+        rate: float = 1.0,
     ) -> tuple[State, Monitor]:
         """Go on with a start from where it stands; nothing happens if it is past `max_iter`."""
         trace = self.traces[number]
         if trace is None:
             assert start is not None
             trace = Trace(start, (), ())
-        monitor = Monitor(self._tol, max_iter, list(trace.objectives), list(trace.changes))
+        monitor = Monitor(self._tol, max_iter, list(trace.objectives), list(trace.changes), rate)
 
         def tell(state: State, monitor: Monitor) -> None:
             self._tell(number, state, monitor)
@@ -306,43 +249,6 @@ def find_starts(
             state = State(parameters, z, pooled=sums)
             starts.append(Start(state, problem, direction, sign < 0, number))
     return starts
-
-
-def find_partitions(
-    measurements: Products, settings: Settings, random: np.random.Generator
-) -> tuple[list[Array], Array | None]:
-    """Responsibilities to begin from, and the features of the vertices where they were needed.
-
-    Fixed ones, given ones, or all that k-means ends in.
-    """
-    if settings.labels is not None:
-        return [one_hot(settings.labels, settings.n_clusters)], None
-    if settings.start is not None and (settings.start.sum(axis=1) > 0).all():
-        return [settings.start], None
-    features = vertex_features(measurements, settings.graph, random)
-    if settings.start is not None:
-        return [fill_in(settings.start, features)], features
-    found = cluster_vertices(features, settings.n_clusters, random, settings.n_init)
-    return [one_hot(labels, settings.n_clusters) for labels in found], features
-
-
-def judge(
-    measurements: Products,
-    timeline: Timeline,
-    settings: Settings,
-    features: Array | None,
-    random: np.random.Generator,
-) -> Progression:
-    """Judge whether there is a progression, by clusters that the order of visits has no part in."""
-    # With random numbers of its own, so that those of the starts stay the same.
-    (own,) = random.spawn(1)
-    regions = None
-    if settings.labels is not None:
-        regions = one_hot(settings.labels, settings.n_clusters)
-    elif features is None and timeline.has_follow_up:
-        # A given start may come from a fit of the same visits in their order, and is not used.
-        features = vertex_features(measurements, settings.graph, own)
-    return judge_progression(measurements, timeline, features, regions, own)
 
 
 def _set_out(

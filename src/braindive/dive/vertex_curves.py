@@ -1,7 +1,7 @@
 """Every vertex's own curve: around its cluster's, as far as its own measurements tell it apart.
 
 V_ln = f(s_n; theta_l) + noise with theta_l ~ N(theta_k, Psi_k): the most probable theta_l, found
-by Gauss-Newton steps on the vertex's means in bins of the score, and how well it is known.
+by Levenberg-Marquardt steps on the vertex's means in bins of the score, and how well it is known.
 """
 
 from __future__ import annotations
@@ -23,10 +23,14 @@ from braindive.values.protocol import Products
 
 # Bins of the score: narrower than curves are steep.
 _BINS = 16
-# Most Gauss-Newton steps, and the squared length of a step in standard errors below which a vertex
-# takes none: few estimates would still move by a thirtieth of their errors.
-_STEPS = 5
-_HARDLY = 1e-3
+# Most Levenberg-Marquardt steps, and the squared length of a step in standard errors below which it
+# is a vertex's last. And the first damping, and what it is multiplied by after a step that gains
+# and after one that does not. Found by trying on a cohort of the size of ADNI: half of the
+# estimates end within .005 standard errors of their optimum, and 99 of 100 within .1; with a first
+# damping of 0.001, 2 of 100 ended more than 2 away, because curves bend.
+_STEPS = 8
+_HARDLY = 0.02
+_DAMPING, _GAIN, _LOSS = 1.0, 0.1, 10.0
 # Least standard deviation of a vertex's own parameter, as a share of the parameter's scale: less
 # makes no visible difference, and keeps covariances invertible.
 _LEAST_SPREAD = 0.01
@@ -78,7 +82,8 @@ class Bins:
         """Sums over the visits of each bin, (n_bins, n)."""
         sums = np.empty((len(self.scores), values.shape[1]))
         for number, out in enumerate(sums):
-            out[:] = values[np.flatnonzero(self.of_visit == number)].sum(axis=0)
+            rows = np.flatnonzero(self.of_visit == number)
+            out[:] = np.ones(len(rows), dtype=values.dtype) @ values[rows]
         return sums
 
 
@@ -131,7 +136,7 @@ def own_curves(
     going, found, there = np.arange(n_vertices), out.parameters, out.parameters
     curves = type(centre).from_array(middle.T)
     information, gradient = out.information, np.zeros_like(out.parameters)
-    loss, damping = np.full(n_vertices, np.inf, dtype), np.full(n_vertices, 1e-3, dtype)
+    loss, damping = np.full(n_vertices, np.inf, dtype), np.full(n_vertices, _DAMPING, dtype)
     for step in range(_STEPS + 1):
         # At first all vertices have the one curve.
         if step:
@@ -153,39 +158,30 @@ def own_curves(
             there[:, worse], value[worse] = found[:, worse], loss[worse]
             slope[:, worse], fisher[:, :, worse] = gradient[:, worse], information[:, :, worse]
         found, loss, gradient, information = there, value, slope, fisher
-        damping *= np.where(better, dtype.type(0.1), dtype.type(10.0))
+        damping *= np.where(better, dtype.type(_GAIN), dtype.type(_LOSS))
         if step == _STEPS:
             break
         hessian = information + precision[:, :, None]
         hessian[diagonal, diagonal] *= 1 + damping
         factor = small_cholesky(hessian)
         forward = solve_lower(factor, gradient)
-        # Those that have hardly anything to gain stay where they are.
+        # Those that have hardly anything to gain take this step as their last.
         moving = np.einsum("pl,pl->l", forward, forward) > _HARDLY
+        there = found + solve_upper(factor, forward)
         if not moving.all():
             stay, go_on = np.flatnonzero(~moving), np.flatnonzero(moving)
-            out.parameters[:, going[stay]] = found[:, stay]
+            out.parameters[:, going[stay]] = there[:, stay]
             out.information[:, :, going[stay]] = information[:, :, stay]
-            going, loss, damping, found, gradient, information, factor, means, forward = (
+            going, loss, damping, found, there, gradient, information, means = (
                 each.take(go_on, axis=-1)
-                for each in (
-                    going,
-                    loss,
-                    damping,
-                    found,
-                    gradient,
-                    information,
-                    factor,
-                    means,
-                    forward,
-                )
+                for each in (going, loss, damping, found, there, gradient, information, means)
             )
             weights = _of(weights, go_on)
         if not len(going):
             break
-        there = found + solve_upper(factor, forward)
     out.parameters[:, going] = found
     out.information[:, :, going] = information
+    out.parameters[:] = bounds.clip(type(centre).from_array(out.parameters.T)).to_array().T
     return out
 
 

@@ -25,15 +25,12 @@ from braindive.values.arithmetic import (
 from braindive.values.blocks import Adjustment, Block, Found, Own, ResidualStep, Step, Summary, Unit
 from braindive.values.coordinates import Coordinates
 from braindive.values.protocol import AssignVertices, Swept
-from braindive.values.sampling import Copy, OfSome, evenly_spread
+from braindive.values.sampling import FEW, Copy, OfSome, evenly_spread
 
 # In which values are summarised before their standard unit is known: their own.
 AS_THEY_ARE = Unit(0.0, 1.0)
 # Vertices that are worked on at once where values were copied. A choice.
 _PIECE = 2048
-# Share of the vertices up to which a copy of some is kept, since they are asked for several times;
-# a choice that bounds the memory.
-_FEW = 0.1
 
 
 T = TypeVar("T")
@@ -223,7 +220,7 @@ class BlockProducts(ABC):
         """Run a step over some of the vertices; see `Products.run_on_some`."""
         if chosen is None:
             return self.run(step, *own)
-        if np.mean(chosen) > _FEW:
+        if np.mean(chosen) > FEW:
             return self.run(OfSome(step), chosen, *own)
         mine = (None if each is None else each[chosen] for each in own)
         return self.sample(chosen).run(step, *mine)
@@ -236,7 +233,7 @@ class BlockProducts(ABC):
         found = CopiedProducts(values, self.missing, self.unit)
         found.weights = self.weights
         # The first are asked for again, and reading them takes as long as all.
-        if self._sampled is None and np.mean(chosen) <= _FEW:
+        if self._sampled is None and np.mean(chosen) <= FEW:
             self._sampled = chosen, found
         return found
 

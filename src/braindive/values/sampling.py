@@ -17,6 +17,9 @@ from braindive.values.blocks import Block, Found, Step
 ENOUGH = 10_000
 """Vertices that are enough; from twice as many on there is a sample. A choice: of 1,816 visits they
 take 73 MB."""
+FEW = 0.1
+"""Share of the vertices up to which a copy of some is kept, since they are asked for several times;
+a choice that bounds the memory."""
 # Vertices that are taken together: of single ones memory would bring as many others. And how many
 # such runs there are at least. Choices.
 _TOGETHER, _RUNS = 16, 100
