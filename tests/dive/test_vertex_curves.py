@@ -16,13 +16,22 @@ from braindive.values.local import LocalProducts
 CENTRE = Trajectories(np.array([-1.0]), np.array([0.5]), np.array([1.0]), np.array([0.2]))
 
 
+def find(values, weights, scores, precision):
+    """Curves around `CENTRE`, which is the second of two; nobody is around the first."""
+    centres = Trajectories.from_array(np.vstack([2 * CENTRE.to_array(), CENTRE.to_array()]))
+    of = np.ones(values.shape[1], dtype=int)
+    precisions = np.stack([np.eye(4), precision])
+    bounds = Trajectories.bounds(scores)
+    return own_curves(values, weights, scores, centres, of, precisions, bounds)
+
+
 def test_own_curves_are_the_most_probable_ones(rng):
     scores = np.linspace(-8, 10, 25)
     truth = CENTRE.to_array()[0] + rng.normal(size=(6, 4)) * [0.2, 0.1, 1.5, 0.1]
     values = Trajectories.from_array(truth).evaluate(scores) + 0.1 * rng.normal(size=(25, 6))
     weights = np.full((25, 6), 100.0)
     precision = np.linalg.inv(np.diag([0.04, 0.01, 2.25, 0.01]))
-    found = own_curves(values, weights, scores, CENTRE, precision, Trajectories.bounds(scores))
+    found = find(values, weights, scores, precision)
 
     def loss(parameters, vertex):
         curve = Trajectories.from_array(parameters[None]).evaluate(scores)[:, 0]
@@ -41,9 +50,9 @@ def test_own_curves_are_found_from_afar(rng):
     truth = CENTRE.to_array()[0] + rng.normal(size=(n, 4)) * [0.2, 0.1, 3.0, 0.2]
     noise = 0.05
     values = Trajectories.from_array(truth).evaluate(scores) + noise * rng.normal(size=(16, n))
-    weights, bounds = np.full((16, 1), noise**-2), Trajectories.bounds(scores)
+    weights = np.full((16, n), noise**-2)
     precision = np.linalg.inv(np.diag([0.04, 0.01, 9.0, 0.04]))
-    found = own_curves(values, weights, scores, CENTRE, precision, bounds)
+    found = find(values, weights, scores, precision)
     middle, tell = CENTRE.to_array()[0], []
     for vertex in range(n):
 

@@ -31,6 +31,9 @@ _BINS = 16
 _STEPS = 8
 _HARDLY = 0.02
 _DAMPING, _GAIN, _LOSS = 1.0, 0.1, 10.0
+# Share of the vertices up to which those that still move go on alone: copies take time too. A
+# choice.
+_MOST = 0.7
 # Least standard deviation of a vertex's own parameter, as a share of the parameter's scale: less
 # makes no visible difference, and keeps covariances invertible.
 _LEAST_SPREAD = 0.01
@@ -98,23 +101,26 @@ def own_curves(
     means: Array,
     weights: Array,
     scores: Array,
-    centre: Curves,
-    precision: Array,
+    centres: Curves,
+    of: IntArray,
+    precisions: Array,
     bounds: Bounds,
 ) -> OwnCurve:
-    """Most probable curve of each vertex around one curve.
+    """Most probable curve of each vertex around one of a few curves.
 
     Parameters
     ----------
-    means, weights : (n_bins, n), (n_bins, n or 1)
+    means, weights : (n_bins, n)
         Means of the vertices, and how many times the reciprocal noise variance each is known, both
         of the precision in which all is computed.
     scores : (n_bins,)
         Where.
-    centre : Curves
-        The one curve that vertices vary around.
-    precision : (n_parameters, n_parameters)
-        Inverse covariance of the vertices' parameters around it.
+    centres : Curves
+        Curves that vertices vary around.
+    of : (n,) int
+        Which of them each vertex varies around.
+    precisions : (n_curves, n_parameters, n_parameters)
+        Inverse covariances of the vertices' parameters around the curves.
     bounds : Bounds
         Of the parameters.
 
@@ -122,35 +128,33 @@ def own_curves(
     -------
     parameters : (n_parameters, n)
     information : (n_parameters, n_parameters, n)
-        Of the measurements alone, at these parameters.
+        Of the measurements alone, near these parameters.
     """
-    n_parameters, n_vertices, dtype = centre.n_parameters(), means.shape[1], means.dtype
-    diagonal = np.arange(n_parameters)
-    scores, precision = scores.astype(dtype), precision.astype(dtype)
-    middle = centre.to_array()[0][:, None].astype(dtype)
-    out = OwnCurve(
-        np.repeat(middle, n_vertices, axis=1),
-        np.zeros((n_parameters, n_parameters, n_vertices), dtype=dtype),
-    )
+    curve, dtype, diagonal = type(centres), means.dtype, np.arange(centres.n_parameters())
+    scores, precision = scores.astype(dtype), precisions.astype(dtype).transpose(1, 2, 0)[:, :, of]
+    centres = curve.from_array(centres.to_array().astype(dtype))
+    middle = centres.to_array().T[:, of]
+    out = OwnCurve(middle.copy(), np.zeros((*middle.shape[:1], *middle.shape), dtype=dtype))
     # Of the vertices that still move: which they are, where they are and where they go next.
-    going, found, there = np.arange(n_vertices), out.parameters, out.parameters
-    curves = type(centre).from_array(middle.T)
-    information, gradient = out.information, np.zeros_like(out.parameters)
-    loss, damping = np.full(n_vertices, np.inf, dtype), np.full(n_vertices, _DAMPING, dtype)
+    going, found, there = np.arange(len(of)), middle, middle
+    information, gradient = out.information, np.zeros_like(middle)
+    loss, damping = np.full(len(of), np.inf, dtype), np.full(len(of), _DAMPING, dtype)
     for step in range(_STEPS + 1):
-        # At first all vertices have the one curve.
         if step:
-            curves = bounds.clip(type(centre).from_array(there.T))
+            curves = bounds.clip(curve.from_array(there.T))
             there = curves.to_array().T
+            values, derivatives = curves.values_and_jacobian(scores)
+        else:
+            # At first every vertex has one of the few curves.
+            values, derivatives = (each[:, of] for each in centres.values_and_jacobian(scores))
         away = there - middle
-        values, derivatives = curves.values_and_jacobian(scores)
         residuals = means - values
-        pull = precision @ away
+        pull = np.einsum("pql,ql->pl", precision, away)
         weighted = weights * residuals
         value = np.einsum("bl,bl->l", weighted, residuals)
         value += np.einsum("pl,pl->l", away, pull)
         better = value < loss
-        slope, fisher = _slopes(derivatives, weights, weighted)
+        slope, fisher = _slopes(np.moveaxis(derivatives, 2, 0), weights, weighted)
         slope -= pull
         worse = np.flatnonzero(~better)
         if len(worse):
@@ -161,52 +165,43 @@ def own_curves(
         damping *= np.where(better, dtype.type(_GAIN), dtype.type(_LOSS))
         if step == _STEPS:
             break
-        hessian = information + precision[:, :, None]
+        hessian = information + precision
         hessian[diagonal, diagonal] *= 1 + damping
         factor = small_cholesky(hessian)
         forward = solve_lower(factor, gradient)
-        # Those that have hardly anything to gain take this step as their last.
+        # Those that have hardly anything to gain take this step as their last. They go along as
+        # long as they are few.
         moving = np.einsum("pl,pl->l", forward, forward) > _HARDLY
         there = found + solve_upper(factor, forward)
-        if not moving.all():
+        if np.count_nonzero(moving) < _MOST * len(moving):
             stay, go_on = np.flatnonzero(~moving), np.flatnonzero(moving)
             out.parameters[:, going[stay]] = there[:, stay]
             out.information[:, :, going[stay]] = information[:, :, stay]
-            going, loss, damping, found, there, gradient, information, means = (
-                each.take(go_on, axis=-1)
-                for each in (going, loss, damping, found, there, gradient, information, means)
+            arrays = going, loss, damping, found, there, gradient, information
+            going, loss, damping, found, there, gradient, information = (
+                each.take(go_on, axis=-1) for each in arrays
             )
-            weights = _of(weights, go_on)
+            means, weights, middle, precision = (
+                each.take(go_on, axis=-1) for each in (means, weights, middle, precision)
+            )
         if not len(going):
             break
     out.parameters[:, going] = found
     out.information[:, :, going] = information
-    out.parameters[:] = bounds.clip(type(centre).from_array(out.parameters.T)).to_array().T
+    out.parameters[:] = bounds.clip(curve.from_array(out.parameters.T)).to_array().T
     return out
 
 
-def _of(weights: Array, vertices: IntArray) -> Array:
-    """Weights of some vertices; those that are the same for all stay one column."""
-    return weights if weights.shape[1] == 1 else weights.take(vertices, axis=1)
-
-
-def _slopes(derivatives: Array, weights: Array, residuals: Array) -> tuple[Array, Array]:
+def _slopes(parts: Array, weights: Array, residuals: Array) -> tuple[Array, Array]:
     """Gradient (n_parameters, n) and information (n_parameters, n_parameters, n) of curves.
 
-    Derivatives are (n_bins, n or 1, n_parameters): one curve for all, or one for each. Residuals
-    are weighted already.
+    Derivatives are (n_parameters, n_bins, n). Residuals are weighted already.
     """
-    parts = np.moveaxis(derivatives, 2, 0)
-    weighted = weights * parts
-    if parts.shape[2] == 1:
-        gradient = parts[:, :, 0] @ residuals
-        parts = np.broadcast_to(parts, weighted.shape)
-    else:
-        gradient = np.einsum("pbl,bl->pl", parts, residuals)
+    gradient = np.einsum("pbl,bl->pl", parts, residuals)
     information = np.empty((len(parts), len(parts), residuals.shape[1]), dtype=residuals.dtype)
     for p in range(len(parts)):
         # One call for all parameters from this one on: what vertices have in common is found once.
-        information[p, p:] = np.einsum("bl,qbl->ql", weighted[p], parts[p:])
+        information[p, p:] = np.einsum("bl,qbl->ql", weights * parts[p], parts[p:])
         information[p + 1 :, p] = information[p, p + 1 :]
     return gradient, information
 
@@ -254,29 +249,30 @@ class MapVertices(Step):
     def __call__(self, block: Block, *own: Any) -> Found:
         """Return mean and variance of the onset, (n,) each, given z of the vertices."""
         (z,) = own
-        means, weights = (each.astype(block.values.dtype) for each in self.bins.pool(block))
-        shares = np.zeros(z.shape)
-        onsets, variances = np.zeros(z.shape), np.zeros(z.shape)
-        for k in range(z.shape[1]):
-            mine = np.flatnonzero(z[:, k] > _LEAST_SHARE)
-            if not len(mine):
-                continue
-            centre, precision = self.curves[np.array([k])], self._precisions[k]
-            known = _of(weights, mine) / weights.dtype.type(self.noise[k] ** 2)
-            found = own_curves(
-                means.take(mine, axis=1), known, self.bins.scores, centre, precision, self.bounds
-            )
-            factor = small_cholesky(found.information + precision[:, :, None])
-            along = np.broadcast_to(self.onsets[k][:, None], found.parameters.shape)
-            spread = solve_lower(factor, along)
-            shares[mine, k] = z[mine, k]
-            curves = type(self.curves).from_array(found.parameters.T)
-            onsets[mine, k] = curves.onset(self.bins.scores)
-            variances[mine, k] = np.einsum("pl,pl->l", spread, spread)
-        shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
-        mean = np.einsum("lk,lk->l", shares, onsets)
-        variance = np.einsum("lk,lk->l", shares, variances + (onsets - mean[:, None]) ** 2)
-        return (mean, variance), ()
+        n_vertices, dtype = len(z), block.values.dtype
+        means, weights = (each.astype(dtype) for each in self.bins.pool(block))
+        # A vertex counts once for each cluster that it may belong to.
+        vertex, cluster = np.nonzero(z > _LEAST_SHARE)
+        shares = z[vertex, cluster]
+        shares = shares / np.bincount(vertex, shares, n_vertices)[vertex]
+        known = (self.noise**-2).astype(dtype)[cluster]
+        known = known * (weights if weights.shape[1] == 1 else weights[:, vertex])
+        found = own_curves(
+            means[:, vertex],
+            known,
+            self.bins.scores,
+            self.curves,
+            cluster,
+            self._precisions,
+            self.bounds,
+        )
+        precision = self._precisions.astype(dtype).transpose(1, 2, 0)[:, :, cluster]
+        factor = small_cholesky(found.information + precision)
+        spread = solve_lower(factor, self.onsets.astype(dtype)[cluster].T)
+        onsets = type(self.curves).from_array(found.parameters.T).onset(self.bins.scores)
+        mean = np.bincount(vertex, shares * onsets, n_vertices)
+        variances = np.einsum("pl,pl->l", spread, spread) + (onsets - mean[vertex]) ** 2
+        return (mean, np.bincount(vertex, shares * variances, n_vertices)), ()
 
 
 def inverse_covariances(covariance: Array, curves: Curves, scores: Array) -> Array:
