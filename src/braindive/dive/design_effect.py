@@ -19,8 +19,10 @@ from braindive.values.blocks import Block, Found, Step
 from braindive.values.coordinates import Coordinates
 from braindive.values.protocol import Products
 
-# Vertices of each cluster from which the design effect is learnt: its error is then a few per cent.
-_SOME = 200
+# Vertices of each cluster from which the design effect is learnt with up to so many people: its
+# error is then a few per cent. With more people fewer vertices tell as much, since their maps are
+# smooth, down to the last number. Choices.
+_SOME, _PEOPLE, _LEAST = 200, 500, 20
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,10 @@ def without_personal_noise(
     scores = timeline.scores(parameters.speeds, parameters.shifts)
     design = Coordinates(curves.evaluate(scores), curves.jacobian(scores), None, measurements.dtype)
     effect = DesignEffect(design.curves, design.bases, timeline.starts)
-    few = evenly_chosen(responsibilities.argmax(axis=1), len(curves))
-    _, (by_person, independent) = measurements.run(effect, few)
     n_subjects = timeline.n_subjects
+    enough = int(np.clip(_SOME * _PEOPLE / n_subjects, _LEAST, _SOME))
+    few = evenly_chosen(responsibilities.argmax(axis=1), len(curves), enough)
+    _, (by_person, independent) = measurements.run(effect, few)
     small = n_subjects / max(n_subjects - design.rank, 1)
     inflation = np.maximum(small * by_person / np.maximum(independent, 1e-300), 1.0)
     covariance = parameters.vertex_covariance
@@ -94,12 +97,12 @@ def without_personal_noise(
     return replace(parameters, noise=noise * np.sqrt(inflation), vertex_covariance=covariance)
 
 
-def evenly_chosen(labels: IntArray, n_clusters: int) -> IntArray:
-    """Return the labels of some vertices of each cluster, evenly spread, and -1 for all others."""
+def evenly_chosen(labels: IntArray, n_clusters: int, number: int) -> IntArray:
+    """Return the labels of so many vertices of each cluster, evenly spread, and -1 for others."""
     chosen = np.full(len(labels), -1)
     for k in range(n_clusters):
         mine = np.flatnonzero(labels == k)
         if len(mine):
-            some = mine[np.unique(np.linspace(0, len(mine) - 1, _SOME).astype(int))]
+            some = mine[np.unique(np.linspace(0, len(mine) - 1, number).astype(int))]
             chosen[some] = k
     return chosen

@@ -69,8 +69,10 @@ def curves_of_mixture(problem: Problem, parameters: Parameters, z: Array) -> Par
         return None
     chosen = np.zeros(len(z), dtype=bool)
     chosen[known[np.unique(np.linspace(0, len(known) - 1, _MOST_VERTICES).astype(int))]] = True
-    some = replace(problem, measurements=problem.measurements.sample(chosen), staging=False)
-    measurements, timeline, z = some.measurements, some.timeline, z[chosen]
+    measurements, timeline, z = problem.measurements, problem.timeline, z[chosen]
+    if not chosen.all():
+        measurements = measurements.sample(chosen)
+    some = replace(problem, measurements=measurements, staging=False)
     # Clusters without vertices have no midpoints.
     if z.sum(axis=0).min() < 1:
         return None
