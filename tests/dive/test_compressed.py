@@ -61,7 +61,7 @@ def test_curves_themselves_are_held_whether_splines_follow_them_or_not(data, ste
     basis = basis_for(curves, scores)
     missed = values - basis @ (basis.T @ values)
     assert np.linalg.norm(missed, axis=0).max() < 2e-3 * np.linalg.norm(values, axis=0).max()
-    added = basis.shape[1] - smooth_basis(scores, 24).shape[1]
+    added = basis.shape[1] - smooth_basis(scores, 12).shape[1]
     assert added > 5 if steepness > 10 else added < 3
 
 

@@ -70,7 +70,8 @@ def _missing(
 
     def of_block(block: slice) -> tuple[Array, Array]:
         part, z = data.only(block), responsibilities[block].T
-        slopes = np.empty((*shape, len(part.counts)))
+        # Single precision is enough: this decides how far leaps go, and not what is found.
+        slopes = np.empty((*shape, len(part.counts)), dtype=np.float32)
         inner = along @ part.coefficients.T
         if part.holes.shape[1]:
             inner += over_holes @ part.holes.T
@@ -79,7 +80,7 @@ def _missing(
         )
         slopes[:, :-1] /= variance[:, None, None]
         slopes[:, -1] = part.distances(curves).T / variance[:, None] - part.counts
-        weighted = slopes * z[:, None]
+        weighted = slopes * z[:, None].astype(np.float32)
         flat = weighted.reshape(-1, len(part.counts))
         return weighted @ slopes.transpose(0, 2, 1), flat @ flat.T
 
