@@ -24,7 +24,7 @@ from braindive.cli.fitting import fit
 from braindive.cli.outputs import no_empty_folders_left
 from braindive.cli.report import report
 from braindive.cli.study import check, pack, simulate
-from braindive.cli.using import add_site, maps, predict, stage
+from braindive.cli.using import add_site, change, maps, predict, stage
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -72,6 +72,7 @@ for command in (
     adni,
     fit,
     stage,
+    change,
     predict,
     add_site,
     maps,

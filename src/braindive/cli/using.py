@@ -1,4 +1,4 @@
-"""Commands that use a fitted model: stage, predict, add-site, maps."""
+"""Commands that use a fitted model: stage, change, predict, add-site, maps."""
 
 from __future__ import annotations
 
@@ -28,18 +28,20 @@ ModelArgument = Annotated[Path, typer.Argument(help="Fitted model, such as fit.d
 CohortArgument = Annotated[Path, typer.Argument(help="Table of scans, or packed cohort.")]
 
 
+TableOutput = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Table (.tsv, .csv, .xlsx) to write; else it is printed."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Output for machines.")]
+
+
 @reads_table
 def stage(
     model: ModelArgument,
     cohort: CohortArgument,
-    to: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", help="Table (.tsv, .csv, .xlsx) to write; else it is printed."
-        ),
-    ] = None,
+    to: TableOutput = None,
     regions: RegionsOption = None,
-    json: Annotated[bool, typer.Option("--json", help="Output for machines.")] = False,
+    json: JsonOption = False,
     overwrite: OverwriteOption = False,
     *,
     table: TableOptions,
@@ -50,21 +52,61 @@ def stage(
 
     Example: braindive stage fit.dive new/visits.tsv --regions new/lh.tsv --regions new/rh.tsv
     """
-    if to == STANDARD_OUTPUT:
-        to = None
-    if to is not None:
-        check_output_file(to, [model, cohort], overwrite)
-        check_table_name(to)
+    to = _checked_table(to, [model, cohort], overwrite)
     fitted = load_fitted(model, cohort, "stage")
     opened = open_cohort_for(fitted, cohort, table, regions)
-    stages = with_diagnosis(fitted.stage(opened), opened).rename_axis("participant_id")
+    _give_table(with_diagnosis(fitted.stage(opened), opened), to, json)
+
+
+@reads_table
+def change(
+    model: ModelArgument,
+    cohort: CohortArgument,
+    to: TableOutput = None,
+    regions: RegionsOption = None,
+    json: JsonOption = False,
+    overwrite: OverwriteOption = False,
+    *,
+    table: TableOptions,
+) -> None:
+    """Tell how far each person has moved from the first visit to the last, and how sure that is.
+
+    A change is known better than a stage, because what lasts cancels in it. Of people who do not
+    change, 5 % have a p below 0.05.
+
+    Example: braindive change fit.dive new/cohort.tsv -o changes.tsv
+    """
+    to = _checked_table(to, [model, cohort], overwrite)
+    fitted = load_fitted(model, cohort, "change")
+    opened = open_cohort_for(fitted, cohort, table, regions)
+    changes = with_diagnosis(bd.change(fitted, opened), opened)
+    once = int((changes["n_visits"] < 2).sum())
+    if once:
+        say(f"{once} of {len(changes)} subjects were seen once and have no change.")
+    _give_table(changes, to, json)
+
+
+def _checked_table(to: Path | None, inputs: list[Path], overwrite: bool) -> Path | None:
+    """The table to write, where it may be written, and None where it is to be printed."""
+    if to is None or to == STANDARD_OUTPUT:
+        return None
+    check_output_file(to, inputs, overwrite)
+    check_table_name(to)
+    return to
+
+
+def _give_table(people: pd.DataFrame, to: Path | None, json: bool) -> None:
+    """Write a table of people, or print it."""
+    people = people.rename_axis("participant_id")
     if to is not None:
-        write_table(stages, to)
-        say(f"Wrote {to}: {len(stages)} subjects")
+        write_table(people, to)
+        say(f"Wrote {to}: {len(people)} subjects")
     if json:
-        print_json(stages.reset_index().to_dict("records"))
+        rows = people.reset_index().astype(object)
+        # What is not known is null in JSON.
+        print_json(rows.where(rows.notna(), None).to_dict("records"))
     elif to is None:
-        typer.echo(rounded(stages).to_csv(sep="\t"), nl=False)
+        typer.echo(rounded(people).to_csv(sep="\t"), nl=False)
 
 
 @reads_table
@@ -233,10 +275,10 @@ def maps(
     say(f"Wrote {len(paths)} files into {to}")
 
 
-def with_diagnosis(stages: pd.DataFrame, cohort: bd.Cohort) -> pd.DataFrame:
-    """Return stages with the diagnosis of each person at the first visit, where it is known."""
+def with_diagnosis(people: pd.DataFrame, cohort: bd.Cohort) -> pd.DataFrame:
+    """Return a table with the diagnosis of each person at the first visit, where it is known."""
     if "diagnosis" not in cohort.table:
-        return stages
+        return people
     first = cohort.visit_numbers == 0
     told = dict(zip(cohort.subjects[first], cohort.table["diagnosis"][first], strict=True))
-    return stages.assign(diagnosis=[told[subject] for subject in stages.index])
+    return people.assign(diagnosis=[told[subject] for subject in people.index])
