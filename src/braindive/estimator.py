@@ -91,7 +91,8 @@ class DIVE(Fitted, BaseEstimator):  # type: ignore[misc]
         Most passes over the data.
     tol : float, default 1e-4
         Converged when the responsibilities change by less on average, and the objective by less
-        than a tenth of it, relatively.
+        than a tenth of it, relatively. Where a sample of many vertices has led, the change that
+        counts is the one to come, by how the sample's changes have shrunk.
     priors : Priors, optional
         Priors of speeds, shifts and trajectories.
     preprocessing : Preprocessing, optional

@@ -231,13 +231,28 @@ def test_monitor_counts_the_change_to_come_where_it_is_known():
         monitor.update(-100.0, 0.5)
         monitor.update(-100.0, 0.005)
         assert monitor.reason == reason
-        assert monitor.last_rate() == 0.01
+    # A rate that turns out to be wrong is no longer believed.
+    monitor = Monitor(tol=1e-3, max_iter=100, rate=0.1)
+    for change in (0.5, 0.02, 0.008):
+        monitor.update(-100.0, change)
+        assert monitor.reason == ""
 
 
-def test_monitor_knows_no_rate_from_one_iteration():
+def test_monitor_takes_the_slower_of_the_last_two_rates():
     monitor = Monitor(tol=1e-3, max_iter=100)
     monitor.update(-100.0, 0.5)
     assert monitor.last_rate() == 1.0
+    monitor.update(-100.0, 0.2)
+    assert monitor.last_rate() == pytest.approx(0.4)
+    monitor.update(-100.0, 0.0)
+    assert monitor.last_rate() == pytest.approx(0.4)
+    monitor.update(-100.0, 0.0)
+    assert monitor.last_rate() == 1.0
+    quick = Monitor(tol=1e-3, max_iter=100)
+    quick.update(-100.0, 0.5)
+    quick.update(-100.0, 1e-9)
+    # One change says little.
+    assert quick.last_rate() == pytest.approx(0.1)
 
 
 def test_monitor_does_not_call_the_iteration_cap_converged():

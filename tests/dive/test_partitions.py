@@ -1,9 +1,12 @@
 """What is decided before the first pass, where some of the vertices stand for all."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import braindive as bd
+from braindive.dive.convergence import Monitor
 from braindive.dive.partitions import leading_vertices, of_some
 from braindive.values import sampling
 from braindive.values.local import LocalProducts
@@ -67,6 +70,9 @@ def test_a_small_cluster_of_the_start_is_not_lost(one_in_twelve, monkeypatch):
         return seen[-1][0]
 
     monkeypatch.setattr("braindive.dive.starts.leading_vertices", noted)
+    # And a little of it in each vertex is not enough.
+    soft = np.full((1200, 3), 1e-9)
+    soft[np.arange(1200), start] = 1.0
     for labels in (start, true):
         model = bd.DIVE(**SETTINGS | {"n_clusters": None, "start": labels}).fit(simulation.cohort)
         assert bd.match_clusters(model, true).agreement > 0.9
@@ -74,3 +80,13 @@ def test_a_small_cluster_of_the_start_is_not_lost(one_in_twelve, monkeypatch):
     assert nobody is None
     np.testing.assert_array_equal(some, chosen)
     np.testing.assert_array_equal(of_some(settings, some).start, settings.start[chosen])
+    assert leading_vertices(replace(settings, start=soft), 1200) is None
+
+
+def test_all_vertices_make_two_passes_where_the_em_is_quick(monkeypatch):
+    monkeypatch.setattr(sampling, "ENOUGH", 600)
+    cohort = bd.simulate_cohort(100, n_vertices=1200, noise=0.5, random_state=0).cohort
+    assert bd.DIVE(tol=1e-3, **SETTINGS).fit(cohort).n_iter_ == 2
+    # Without what is known of the rate, one more would have to show that nothing changes.
+    monkeypatch.setattr(Monitor, "last_rate", lambda self: 1.0)
+    assert bd.DIVE(tol=1e-3, **SETTINGS).fit(cohort).n_iter_ == 3

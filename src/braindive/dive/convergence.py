@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 # How much less than the responsibilities the objective may change, relatively: it is a sum over all
 # measurements, of which a fit explains the smaller part. A choice.
 _SHARE = 0.1
+# Least part of a change that is said to be left in the next iteration: few changes tell no more. A
+# choice.
+_LEAST_RATE = 0.1
 # Iterations without progress after which a fit is said to go in circles. A choice.
 _PATIENCE = 12
 
@@ -63,10 +66,13 @@ class Monitor:
         return self.n_iter >= 2 and self.objectives[-1] == self.objectives[-2]
 
     def last_rate(self) -> float:
-        """What was left of a change in the last iteration; 1 where that is not known."""
-        if self.n_iter < 2 or self.changes[-2] <= 0:
-            return 1.0
-        return min(self.changes[-1] / self.changes[-2], 1.0)
+        """What is left of a change in the iteration after it, by the last few of them."""
+        return max([_LEAST_RATE, *self._rates()[-2:]]) if self.n_iter >= 2 else 1.0
+
+    def _rates(self) -> list[float]:
+        """What was left of each change but the last in the iteration after it; at most 1."""
+        pairs = zip(self.changes, self.changes[1:], strict=False)
+        return [min(after / before, 1.0) if before > 0 else 1.0 for before, after in pairs]
 
     @property
     def n_iter(self) -> int:
@@ -77,9 +83,11 @@ class Monitor:
     def reason(self) -> str:
         """Why to stop: "converged", "cycling" or "max_iter"; "" to go on."""
         if self.n_iter >= 2:
-            gain = self.rate * abs(self.objectives[-1] - self.objectives[-2])
+            # The first change is from another start, and tells nothing of the rate.
+            rate = max([self.rate, *self._rates()[1:][-1:]])
+            gain = rate * abs(self.objectives[-1] - self.objectives[-2])
             steady = gain < _SHARE * self.tol * abs(self.objectives[-1])
-            if steady and self.rate * self.changes[-1] < self.tol:
+            if steady and rate * self.changes[-1] < self.tol:
                 return "converged"
         if self._stalled(self.changes) and self._stalled([-x for x in self.objectives]):
             return "cycling"

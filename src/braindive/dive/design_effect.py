@@ -22,7 +22,7 @@ from braindive.values.protocol import Products
 # Vertices of each cluster from which the design effect is learnt with up to so many people: its
 # error is then a few per cent. With more people fewer vertices tell as much, since their maps are
 # smooth, down to the last number. Choices.
-_SOME, _PEOPLE, _LEAST = 200, 500, 20
+_SOME, _PEOPLE, _LEAST = 200, 1000, 50
 
 
 @dataclass(frozen=True)

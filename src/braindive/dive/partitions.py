@@ -17,6 +17,9 @@ from braindive.values.sampling import FEW, evenly_spread
 # P-value up to which a progression that some of the vertices show is not looked for in all of them:
 # a tenth of what counts as found, so that looking twice hardly finds more by chance. A choice.
 _PLAIN_TO_SEE = SIGNIFICANT / 10
+# Least part of the vertices of a given cluster that leads, as a share of what all clusters have
+# there. A choice.
+_LEAST_SHARE = 0.25
 
 
 def leading_vertices(settings: Settings, n_vertices: int) -> BoolArray | None:
@@ -27,8 +30,10 @@ def leading_vertices(settings: Settings, n_vertices: int) -> BoolArray | None:
     chosen = evenly_spread(n_vertices)
     if chosen is None or settings.start is None:
         return chosen
-    # A cluster of a given start that is not among them would be lost.
-    return chosen if settings.start[chosen].any(axis=0).all() else None
+    # A cluster of a given start that is hardly among them would be lost.
+    own, everybody = settings.start[chosen].sum(axis=0), settings.start.sum(axis=0)
+    least = np.maximum(_LEAST_SHARE * np.mean(chosen) * everybody, 1.0)
+    return chosen if (own >= least).all() else None
 
 
 def of_some(settings: Settings, chosen: BoolArray) -> Settings:

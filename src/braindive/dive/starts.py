@@ -35,13 +35,12 @@ CLEAR_ODDS = 5.0
 
 @dataclass(frozen=True)
 class Start:
-    """A state to begin from, the problem it belongs to, and which partition it is made of."""
+    """A state to begin from, and the problem it belongs to."""
 
     state: State
     problem: Problem
     direction: Direction
     reversed: bool
-    partition: int
 
 
 @dataclass(frozen=True)
@@ -233,7 +232,7 @@ def find_starts(
     """
     starts = []
     each = (n_vertices or measurements.n_vertices) / measurements.n_vertices
-    for number, z in enumerate(partitions):
+    for z in partitions:
         sums = measurements.pool(z)
         pooled = PooledMeans.from_products(*sums, z, measurements.squares)
         shifts, direction = start_shifts(pooled, timeline, controls)
@@ -247,7 +246,7 @@ def find_starts(
             )
             problem = replace(problem, each=each)
             state = State(parameters, z, pooled=sums)
-            starts.append(Start(state, problem, direction, sign < 0, number))
+            starts.append(Start(state, problem, direction, sign < 0))
     return starts
 
 
