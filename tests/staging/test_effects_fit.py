@@ -13,12 +13,13 @@ from braindive.dive.priors import Priors
 from braindive.dive.problem import Parameters
 from braindive.dive.trajectories import search_trajectories
 from braindive.staging.curve_uncertainty import sensitivities
-from braindive.staging.expected_information import known_information, simulate_again
+from braindive.staging.expected_information import known_information
 from braindive.staging.likelihood import evaluate
-from braindive.staging.marginal_fit import fit_marginal, points_at
+from braindive.staging.marginal_fit import fit_marginal
 from braindive.staging.packing import Packing
 from braindive.staging.population import UNKNOWN, Design, Effects, StagePrior
-from braindive.staging.posterior import FINE, integrate
+from braindive.staging.posterior import FINE, integrate, points_at
+from braindive.staging.simulated import simulate_again
 from braindive.staging.site_means import SiteMeans
 
 

@@ -5,9 +5,10 @@ import pytest
 from people_who_differ import MULTIPLIERS, draw, fit, make_problem
 
 from braindive.staging import expected_information
-from braindive.staging.expected_information import known_information, simulate_again
+from braindive.staging.expected_information import known_information
 from braindive.staging.optimum import look
 from braindive.staging.posterior import FINER, integrate
+from braindive.staging.simulated import simulate_again
 
 
 def posterior_of(problem):
@@ -82,6 +83,22 @@ def test_errors_of_few_people_are_those_of_the_curvature_of_the_likelihood(monke
     assert np.mean(expected) == pytest.approx(1.0, abs=0.1)
     # Negative control: by their own gradients they would be larger.
     assert np.mean(own) > np.mean(expected) + 0.1
+
+
+def test_climbs_begin_with_what_the_curvature_of_the_likelihood_is():
+    people = {"n_controls": 0, "n_patients": 60, "level": 0.1}
+    found = fit(draw(1, midpoints=(-6.0, 2.0, 10.0), **people))
+    at, staged = found.climb, np.ix_(*[found.packing.of_stages()] * 2)
+    root = np.linalg.cholesky(hessian(found))
+
+    def shares(inverse):
+        return np.linalg.eigvalsh(root.T @ inverse[staged] @ root)
+
+    points = at.evaluation.posterior.lay_points(at.problem.prior, FINER)
+    information = at.inverse_information(found.packing, points)
+    assert 0.2 < shares(information).min() < shares(information).max() < 5.0
+    # Negative control: a diagonal that is added makes steps too short by far.
+    assert shares(at.inverse_products(found.packing, points)).min() < 0.1
 
 
 def test_errors_are_the_same_whenever_a_fit_is_repeated():

@@ -4,13 +4,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from people_who_differ import MULTIPLIERS, SUBJECTS, draw, fit, make_problem, noise_of_visit
+from people_who_differ import (
+    MULTIPLIERS,
+    SUBJECTS,
+    YEARS,
+    draw,
+    fit,
+    make_problem,
+    noise_of_visit,
+)
 from scipy.stats import multivariate_normal
 
 from braindive.dive.stages import find_stages
+from braindive.dive.timeline import Timeline
+from braindive.staging.covariance_information import expected_information, observed_information
 from braindive.staging.likelihood import evaluate
 from braindive.staging.packing import Packing, Part
-from braindive.staging.posterior import FINE, Points, integrate
+from braindive.staging.posterior import FINE, Points, Posterior, integrate
 from braindive.staging.site_means import SiteMeans
 
 # Of the six visits: the first person changes site.
@@ -139,8 +149,39 @@ def test_information_on_the_covariances_is_that_of_many_subjects_whose_stages_ar
             ends = (log_densities(numbers + sign * step, drawn, squares) for sign in (1, -1))
             scores.append(np.subtract(*ends) / 2e-5)
         expected += np.cov(scores)
-    found = packing.covariance_information(vector, problem)
+    found = expected_information(packing, vector, problem)
     np.testing.assert_allclose(found, expected, atol=0.03 * np.diag(expected).max())
+
+
+def test_observed_information_on_the_covariances_is_the_curvature_at_known_stages(rng):
+    # One visit less of the first and one more of the second: all are seen twice.
+    timeline = Timeline.from_times(np.repeat(np.arange(3), 2), YEARS)
+    problem = replace(make_problem(rng), timeline=timeline)
+    packing = Packing.of(problem, type(problem.trajectories).bounds(np.array([-2.0, 2.0])))
+    # Less noise than was found, and people who differ more.
+    covariance = problem.covariance
+    covariance = replace(covariance, within=covariance.within / 2, between=2 * covariance.between)
+    problem = replace(problem, covariance=covariance)
+    vector = packing.pack(problem)
+    numbers = np.setdiff1d(np.arange(len(vector)), packing.of_stages())
+    mean = np.stack([np.zeros(3), rng.normal(size=3)], axis=1)
+    points = Points.around(problem.prior, mean, np.tile(1e-12 * np.eye(2), (3, 1, 1)), FINE)
+
+    def gradient(vector):
+        there = packing.unpack(vector, problem)
+        return packing.gradient(vector, there, evaluate(there, points))[numbers]
+
+    steps = 1e-5 * np.eye(len(vector))[numbers]
+    curvature = [(gradient(vector - step) - gradient(vector + step)) / 2e-5 for step in steps]
+    found = observed_information(packing, vector, problem, evaluate(problem, points))
+    expected = expected_information(packing, vector, problem)
+    # Where the curvature is that of a valley, it is not believed.
+    root = np.linalg.inv(np.linalg.cholesky(expected))
+    shares, vectors = np.linalg.eigh(root @ np.array(curvature) @ root.T)
+    turned = np.linalg.inv(root) @ vectors
+    believed = (turned * np.maximum(shares, 0.2)) @ turned.T
+    np.testing.assert_allclose(found, believed, atol=1e-4 * np.abs(believed).max())
+    assert shares.min() < 0.2 < 1.5 < shares.max()
 
 
 def test_posterior_agrees_with_a_fine_grid(rng):
@@ -161,6 +202,17 @@ def test_posterior_agrees_with_a_fine_grid(rng):
     at_zero = replace(problem.timeline, centres=np.zeros(3))
     np.testing.assert_allclose(posterior.standard_errors(at_zero)[:, 1], spread, rtol=0.03)
     assert (errors > 0).all()
+
+
+def test_moments_are_those_of_weighted_points(rng):
+    posterior = Posterior(*rng.random((2, 5, 3)), rng.dirichlet(np.ones(5), size=3).T)
+    mean, covariance = posterior.moments()
+    for subject in range(3):
+        both = np.stack([posterior.log_speeds[:, subject], posterior.shifts[:, subject]])
+        weights = posterior.weights[:, subject]
+        np.testing.assert_allclose(mean[subject], both @ weights)
+        expected = np.cov(both, aweights=weights, ddof=0)
+        np.testing.assert_allclose(covariance[subject], expected, atol=2e-10)
 
 
 def test_twice_as_many_points_hardly_change_the_stages():

@@ -64,7 +64,7 @@ def test_wide_posteriors_are_climbed_with_more_points(monkeypatch):
     # Negative control: the usual points end somewhere else. (They may also see a skew.)
     monkeypatch.setattr(marginal_fit, "_WORTH_TRYING", np.inf)
     monkeypatch.setattr(marginal_fit, "FINER", FINE)
-    assert left_to_climb(fit(drawn)) > 0.3
+    assert left_to_climb(fit(drawn)) > 0.1
 
 
 def test_directions_are_not_compared_by_coarse_points():
@@ -206,7 +206,7 @@ def test_what_some_people_tell_of_sites_is_known_when_all_are_placed(monkeypatch
 
     searched_points = marginal_fit.searched_points
     monkeypatch.setattr(marginal_fit, "searched_points", remember)
-    monkeypatch.setattr(marginal_fit, "_FEW_SUBJECTS", 30)
+    monkeypatch.setattr(marginal_fit, "FEW_SUBJECTS", 30)
     begun = SiteMeans(sites, np.zeros((2, 2)), np.zeros((2, 2)), 1.0)
     shown = fit(replace(drawn, pooled=pooled), sites=begun)
     problem, everyone = shown.climb.problem, looked_for[-1]

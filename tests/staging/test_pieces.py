@@ -8,9 +8,8 @@ from people_who_differ import make_problem
 from braindive.dive.stages import find_stages
 from braindive.staging import pieces
 from braindive.staging.likelihood import evaluate
-from braindive.staging.marginal_fit import points_at
 from braindive.staging.pieces import search_stages
-from braindive.staging.posterior import FINE, integrate
+from braindive.staging.posterior import FINE, integrate, points_at
 from braindive.values.threads import in_threads
 
 RANGE = np.array([-4.0, 4.0])

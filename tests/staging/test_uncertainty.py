@@ -203,7 +203,7 @@ def test_bootstrap_refuses_another_cohort(alike):
 
 def test_many_subjects_are_first_fitted_in_part_and_then_all(correlated, monkeypatch):
     model, train, new, _ = correlated
-    monkeypatch.setattr(marginal_fit, "_FEW_SUBJECTS", 60)
+    monkeypatch.setattr(marginal_fit, "FEW_SUBJECTS", 60)
     monkeypatch.setattr(marginal_fit, "_MANY_SUBJECTS", 80)
     fewer = bd.DIVE(n_clusters=3, personal=False, random_state=0).fit(train)
     both = model.stage(new), fewer.stage(new)

@@ -14,7 +14,11 @@ import numpy as np
 from braindive.arrays import Array, BoolArray
 from braindive.dive.curves import Curves, onset_gradients
 from braindive.staging.covariance import CorrelatedStageProblem
+from braindive.staging.pieces import NUMBERS_AT_ONCE
+from braindive.staging.population import StagePrior
 from braindive.staging.posterior import Posterior
+from braindive.staging.residuals import Part, noise_of
+from braindive.values.threads import in_threads
 
 
 @dataclass(frozen=True)
@@ -157,56 +161,85 @@ def sensitivities(problem: CorrelatedStageProblem, posterior: Posterior) -> tupl
     means. The derivative of an expected value is its covariance, over the posterior, with the
     derivative of the log-density.
     """
-    timeline, prior, people = problem.timeline, problem.prior, problem.prior.population
-    n_curves = problem.trajectories.to_array().size
-    design = prior.design if people.effects is not None else None
-    n_effects = 0 if design is None else design.shift.shape[1] + design.log_speed.shape[1]
-    n_offsets = 0 if problem.sites is None else problem.sites.offsets.size
-    size = n_curves + 4 * people.n_groups + n_offsets + n_effects
-    log_speed_means, shift_means = prior.of_groups()
-    leads = prior.leads(np.arange(people.n_groups)[:, None])
-    log_speed_sds, shift_sds = people.log_speed_sds[:, None], people.shift_sds[:, None]
-    totals = np.zeros((3, timeline.n_subjects, size))
-    for log_speeds, shifts, weights in zip(
-        posterior.log_speeds, posterior.shifts, posterior.weights, strict=True
-    ):
+    timeline, noise, n_clusters = problem.timeline, noise_of(problem), len(problem.noise)
+    by_sites = np.empty((2, len(timeline.times), n_clusters))
+
+    def take(some: slice) -> tuple[Array, Array]:
+        """Derivatives of some of the subjects by curves and by the population, (2, n, ...)."""
+        part, prior = Part.of(timeline, some), problem.prior.select(some)
+        log_speeds, shifts, weights = (
+            getattr(posterior, name)[:, some] for name in ("log_speeds", "shifts", "weights")
+        )
         speeds = np.exp(log_speeds)
-        scores = timeline.scores(speeds, shifts)
-        residuals = problem.means - problem.trajectories.evaluate(scores)
-        levels = problem.expected_intercepts(residuals)
-        weighted_residuals = problem.weigh(residuals - levels[timeline.subject_of_visit])
-        by_curves = weighted_residuals[:, :, None] * problem.trajectories.jacobian(scores)
-        gradients = np.empty((timeline.n_subjects, size))
-        gradients[:, :n_curves] = timeline.by_subject(by_curves.reshape(len(scores), -1))
-        member = prior.membership(log_speeds, shifts)
-        along_shift = (shifts - shift_means) / shift_sds
-        along_speed = (log_speeds - log_speed_means) / log_speed_sds
-        pull = along_shift
-        if people.skews is not None:
-            pull = prior.skewed_at(along_shift, np.arange(people.n_groups)[:, None]).pull
-        by_shift = member * pull / shift_sds
-        by_log_speed = member * along_speed / log_speed_sds + by_shift * leads
-        by_population = [
-            by_shift,
-            member * (pull * along_shift - 1),
-            by_log_speed,
-            member * (along_speed**2 - 1) + by_shift * leads * log_speed_sds**2,
+        scores = part.combine(np.add, part.moves(speeds.T, timeline), shifts.T)
+        curves = problem.trajectories.at_points(scores)
+        residuals, by_population = (
+            noise.residuals(part, curves),
+            _by_population(prior, log_speeds, shifts),
+        )
+        of_curves, of_population = [], []
+        for place, quantity in enumerate((speeds, shifts)):
+            # A covariance: the quantity less what is expected of it.
+            tilted = weights * (quantity - (weights * quantity).sum(axis=0))
+            by_values = residuals.pull(tilted.T, "none").by_values
+            by_sites[place, part.visits] = by_values.sum(axis=2).T
+            by_parameters = curves.pull_back(by_values)[0].reshape(len(scores), -1)
+            of_curves.append(np.add.reduceat(by_parameters, part.starts, axis=0))
+            of_population.append(np.einsum("qi,pqi->ip", tilted, by_population))
+        return np.stack(of_curves), np.stack(of_population)
+
+    n_numbers = problem.pooled.means.size * len(posterior.weights)
+    width = max(1, int(NUMBERS_AT_ONCE * timeline.n_subjects / n_numbers))
+    parts = in_threads(take, timeline.n_subjects, width)
+    by_curves, by_population = (np.concatenate(x, axis=1) for x in zip(*parts, strict=True))
+    n_groups, found = problem.prior.population.n_groups, [by_curves]
+    found.append(by_population[:, :, : 4 * n_groups])
+    if problem.sites is not None:
+        sites = (problem.sites.by_subject(x, timeline) for x in by_sites)
+        found.append(np.stack([x.reshape(timeline.n_subjects, -1) for x in sites]))
+    found.append(by_population[:, :, 4 * n_groups :])
+    by_speed, by_shift = np.concatenate(found, axis=2)
+    return by_speed, by_shift
+
+
+def _by_population(prior: StagePrior, log_speeds: Array, shifts: Array) -> Array:
+    """Derivatives of the log-density of stages by the population, (n, n_points, n_subjects).
+
+    By every group's mean and log-sd of the shift, and mean and log-sd of the log speed, and then by
+    the effects of covariates.
+
+    Parameters
+    ----------
+    prior : StagePrior
+        The population.
+    log_speeds, shifts : (n_points, n_subjects)
+        The stages.
+    """
+    people, groups = prior.population, np.arange(prior.population.n_groups)[:, None]
+    log_speed_means, shift_means = (x[:, None] for x in prior.of_groups())
+    leads = np.broadcast_to(prior.leads(groups), (len(groups), len(prior.groups)))[:, None]
+    log_speed_sds, shift_sds = (x[:, None, None] for x in (people.log_speed_sds, people.shift_sds))
+    member = prior.membership(log_speeds, shifts)
+    member = member if member.ndim == 3 else member[:, None]
+    along_shift = (shifts - shift_means) / shift_sds
+    along_speed = (log_speeds - log_speed_means) / log_speed_sds
+    pull = along_shift
+    if people.skews is not None:
+        pull = prior.skewed_at(along_shift, groups[:, None]).pull
+    by_shift = member * pull / shift_sds
+    by_log_speed = member * along_speed / log_speed_sds + by_shift * leads
+    found = [
+        by_shift,
+        member * (pull * along_shift - 1),
+        by_log_speed,
+        member * (along_speed**2 - 1) + by_shift * leads * log_speed_sds**2,
+    ]
+    if prior.design is not None and people.effects is not None:
+        found += [
+            prior.design.shift.T[:, None] * by_shift.sum(axis=0),
+            prior.design.log_speed.T[:, None] * by_log_speed.sum(axis=0),
         ]
-        if problem.sites is not None:
-            by_sites = problem.sites.by_subject(weighted_residuals, timeline)
-            by_population.append(by_sites.reshape(timeline.n_subjects, -1).T)
-        if design is not None:
-            by_population += [
-                design.shift.T * by_shift.sum(axis=0),
-                design.log_speed.T * by_log_speed.sum(axis=0),
-            ]
-        gradients[:, n_curves:] = np.concatenate(by_population).T
-        totals += np.stack([weights, weights * speeds, weights * shifts])[:, :, None] * gradients
-    expected_speeds, expected_shifts = posterior.mean()
-    return (
-        totals[1] - expected_speeds[:, None] * totals[0],
-        totals[2] - expected_shifts[:, None] * totals[0],
-    )
+    return np.concatenate(found)
 
 
 def unit_of_controls(

@@ -12,12 +12,12 @@ from braindive.dive.priors import Priors
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
 from braindive.staging.curve_uncertainty import ScoreUnit, unit_of_controls, unit_of_years
 from braindive.staging.expected_information import known_information
-from braindive.staging.marginal_fit import MarginalFit, searched_points
+from braindive.staging.marginal_fit import MarginalFit
 from braindive.staging.marginal_stager import MarginalStager, Training
 from braindive.staging.optimum import look
 from braindive.staging.packing import Packing, Part
 from braindive.staging.population import Design, Population, StagePrior
-from braindive.staging.posterior import COARSE
+from braindive.staging.posterior import COARSE, searched_points
 from braindive.staging.site_means import SiteMeans
 from braindive.staging.weak_priors import WeakPriors
 

@@ -79,9 +79,8 @@ def evaluate(
         """Fill in what belongs to some of the subjects; return what is said of E and B."""
         part = Part.of(timeline, some)
         # Points come last, since they are many: what belongs to one visit lies together.
-        moved = np.repeat(np.exp(log_speeds[:, some].T), part.counts, axis=0)
-        moved *= timeline.times[part.visits, None]
-        scores = moved + np.repeat(shifts[:, some].T, part.counts, axis=0)
+        moved = part.moves(np.exp(log_speeds[:, some].T), timeline)
+        scores = part.combine(np.add, moved, shifts[:, some].T)
         curves = problem.trajectories.at_points(scores)
         residuals = noise.residuals(part, curves)
         heights = log_weights[:, some].T - 0.5 * residuals.squares
@@ -105,7 +104,7 @@ def evaluate(
     n_numbers = problem.pooled.means.size * n_points
     pieces = in_threads(take, n_subjects, max(1, int(NUMBERS_AT_ONCE * n_subjects / n_numbers)))
     by_within, by_between = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
-    by_population, by_skew = points.by_population(problem.prior, posterior.weights, by_stage)
+    by_population, by_skew = points.by_population(problem.prior, posterior, by_stage)
     return Evaluation(
         log_likelihoods,
         posterior,

@@ -27,6 +27,7 @@ from braindive.staging.marginal_starts import Start, find_starts, set_out, withi
 from braindive.staging.optimum import (
     EXACTLY_THERE,
     FEW_PER_NUMBER,
+    FEW_SUBJECTS,
     HARDLY_LEFT,
     ON_THE_WAY,
     Climb,
@@ -34,22 +35,30 @@ from braindive.staging.optimum import (
     look,
 )
 from braindive.staging.packing import Packing
-from braindive.staging.pieces import search_stages
 from braindive.staging.population import Design, controls_lead, groups_of
-from braindive.staging.posterior import COARSE, FINE, FINER, Points, Posterior, Rule
+from braindive.staging.posterior import (
+    COARSE,
+    FINE,
+    FINER,
+    Points,
+    Posterior,
+    Rule,
+    points_at,
+    searched_points,
+)
 from braindive.staging.site_means import SiteMeans
 from braindive.staging.weak_priors import WeakPriors
 
-# Subjects on whom starts are compared, with whom the best of them goes on, and those of the fine
+# Subjects on whom starts are compared (the best goes on with FEW_SUBJECTS), and those of the fine
 # points before all are taken: choices that bound the cost; the last steps always take everybody.
-_FEWEST_SUBJECTS, _FEW_SUBJECTS, _MANY_SUBJECTS = 100, 300, 1000
+_FEWEST_SUBJECTS, _MANY_SUBJECTS = 100, 1000
 # Steps after which only the best start of each direction goes on, most coarse and fine steps, and
 # most steps with everybody where there are more than many. Choices.
 _SCREENING, _COARSE_STEPS, _FINE_STEPS, _LAST_STEPS = 8, 150, 300, 20
 # Most searches for other modes of the subjects' stages, each followed by a climb; a choice.
 _SEARCHES = 6
-# Most climbs with finer points after the first, each from points that are laid anew. A choice.
-_MOST_FINER = 5
+# Most climbs with finer points, and what is left of the gradient when they are laid anew. Choices.
+_MOST_FINER, _NEARLY_THERE = 5, 1e-3
 # Steps of the EM that E and B take at once, where they are not climbed. A choice.
 _COVARIANCE_STEPS = 5
 # Gain in log-likelihood from other modes for which climbing goes on. A choice.
@@ -79,10 +88,7 @@ class MarginalFit:
     direction_is_clear: bool = True
 
     def refined(
-        self,
-        pooled: PooledMeans,
-        noise: Array,
-        sites: SiteMeans | None = None,
+        self, pooled: PooledMeans, noise: Array, sites: SiteMeans | None = None
     ) -> MarginalFit:
         """Climb to the optimum with fine points, on means of slightly different clusters.
 
@@ -126,8 +132,7 @@ class MarginalFit:
         posterior = here.evaluation.posterior
         points = posterior.lay_points(prior, FINE)
         there = look(problem, packing.pack(problem), points, packing, self.priors)
-        step = there.inverse_products(packing, points) @ there.gradient
-        if float(there.gradient @ step) < _WORTH_TRYING:
+        if there.left_to_climb(there.inverse_products(packing, points)) < _WORTH_TRYING:
             return self
         skewed = replace(self, climb=there, packing=packing)
         skewed = skewed._go_on(problem, posterior, steps, EXACTLY_THERE)
@@ -186,39 +191,56 @@ class MarginalFit:
         Where finer ones see that something is left to climb, they are climbed.
         """
         start = self.packing.unpack(self.climb.vector, problem)
-        here = self._climb(start, posterior, FINE, steps, inverse, there)
-        # Once finer points are needed, little is left only where new ones see little too.
-        for enough in (HARDLY_LEFT, *[ON_THE_WAY / 2] * _MOST_FINER):
-            points = here.evaluation.posterior.lay_points(here.problem.prior, FINER)
-            finer = look(here.problem, here.vector, points, self.packing, self.priors)
-            step = finer.inverse_products(self.packing, points) @ finer.gradient
-            if float(finer.gradient @ step) < enough:
+        points = posterior.lay_points(start.prior, FINE)
+        here = self._climb(start, points, FINE, steps, there, inverse)
+        points, finer = self._look_finer(here)
+        inverse, nearly = finer.inverse_information(self.packing, points), max(there, _NEARLY_THERE)
+        left = finer.left_to_climb(inverse)
+        if left < HARDLY_LEFT and not finer.is_many:
+            # What few people say themselves may be more than what is expected of them.
+            left = finer.left_to_climb(finer.inverse_products(self.packing, points))
+        if left < HARDLY_LEFT:
+            return replace(self, climb=here)
+        for _ in range(_MOST_FINER):
+            here = self._climb(finer.problem, points, FINER, steps, nearly, inverse, finer)
+            points, finer = self._look_finer(here)
+            inverse = here.told
+            # Little is left only where new points see little too.
+            if finer.left_to_climb(inverse) < ON_THE_WAY / 2:
                 break
-            here = self._climb(finer.problem, finer.evaluation.posterior, FINER, steps, None, there)
+        here = self._climb(finer.problem, points, FINER, steps, there, inverse, finer)
         return replace(self, climb=here)
+
+    def _look_finer(self, here: Climb) -> tuple[Points, Climb]:
+        """Look around from finer points, which are laid anew."""
+        points = here.evaluation.posterior.lay_points(here.problem.prior, FINER)
+        return points, look(here.problem, here.vector, points, self.packing, self.priors)
 
     def _climb(
         self,
         start: CorrelatedStageProblem,
-        posterior: Posterior,
+        points: Points,
         rule: Rule,
         steps: int,
-        inverse: Array | None,
         there: float,
+        inverse: Array | None,
+        here: Climb | None = None,
     ) -> Climb:
         """Climb to the optimum with points that follow it."""
-        points = posterior.lay_points(start.prior, rule)
-        packing, priors = self.packing, self.priors
-        return climb(start, points, packing, priors, rule, steps, inverse, near=np.inf, there=there)
+        return climb(
+            start, points, self.packing, self.priors, rule, steps, inverse, np.inf, there, here
+        )
 
     def _inverse(self, n_subjects: int) -> Array | None:
         """Inverse of the Hessian for so many subjects, with whose number the curvature grows.
 
-        None where subjects are many for each number: their own gradients tell it better than
-        steps that were taken with coarse points.
+        None where subjects are many: their gradients tell it better than steps that were taken
+        with coarse points.
         """
         here = self.climb
-        if here.inverse is None or n_subjects > FEW_PER_NUMBER * len(here.vector):
+        if here.inverse is None or n_subjects > min(
+            FEW_SUBJECTS, FEW_PER_NUMBER * len(here.vector)
+        ):
             return None
         return here.inverse * (here.n_subjects / n_subjects)
 
@@ -260,7 +282,7 @@ def fit_marginal(
     """
     groups = groups_of(timeline, controls)
     speeds_vary = not priors.speed.is_fixed
-    few = evenly(np.arange(timeline.n_subjects), _FEW_SUBJECTS)
+    few = evenly(np.arange(timeline.n_subjects), FEW_SUBJECTS)
     ways = find_starts(pooled, timeline, parameters, groups)
     outcomes = [
         _follow_best(
@@ -347,15 +369,8 @@ def _follow_best(
     here, before = best.climb, -np.inf
     for _ in range(_SEARCHES):
         points = here.evaluation.posterior.lay_points(here.problem.prior, COARSE)
-        here = climb(
-            here.problem,
-            points,
-            best.packing,
-            best.priors,
-            COARSE,
-            _COARSE_STEPS,
-            here.inverse,
-        )
+        packing, weak = best.packing, best.priors
+        here = climb(here.problem, points, packing, weak, COARSE, _COARSE_STEPS, here.inverse)
         if here.objective < before + _WORTH_CLIMBING:
             break
         before = here.objective
@@ -383,15 +398,3 @@ def _update_covariance(here: Climb, packing: Packing, priors: WeakPriors) -> Cli
         points = at.posterior.lay_points(problem.prior, COARSE)
         here = replace(look(problem, here.vector, points, packing, priors), inverse=here.inverse)
     return here
-
-
-def searched_points(problem: CorrelatedStageProblem, known_shifts: Array, rule: Rule) -> Points:
-    """Points around the best modes of all subjects, which are looked for in a range of shifts."""
-    return points_at(problem, *search_stages(problem, known_shifts), rule)
-
-
-def points_at(problem: CorrelatedStageProblem, speeds: Array, shifts: Array, rule: Rule) -> Points:
-    """Points around given stages of the subjects, as wide as the curvature there has it."""
-    covariance = np.linalg.inv(problem.gradient(speeds, shifts)[1])
-    mean = np.stack([np.log(speeds), shifts], axis=1)
-    return Points.around(problem.prior, mean, covariance, rule)

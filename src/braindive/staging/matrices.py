@@ -58,13 +58,44 @@ class Roots:
 
     def derivatives(self, numbers: Array) -> Array:
         """Of the matrix by each of its numbers, (n_numbers, n, n)."""
-        n, root = len(self.unit), self._relative(numbers)
-        rows, columns = _triangle(n)
-        of_root = np.zeros((self.n_numbers, n, n))
-        of_root[np.arange(n), np.arange(n)] = root
-        of_root[n + np.arange(len(rows)), rows, columns] = np.exp(numbers[:n])[rows]
-        half = self.unit @ of_root @ (self.unit @ root).T
+        half = self.unit @ self._of_root(numbers) @ (self.unit @ self._relative(numbers)).T
         return np.asarray(half + half.swapaxes(1, 2))
+
+    def second_derivatives(self, by_matrix: Array, numbers: Array) -> Array:
+        """Of a function by the numbers, as far as they come from those of the matrix by them.
+
+        Parameters
+        ----------
+        by_matrix : (n, n)
+            Gradient of the function by the matrix.
+        numbers : (n_numbers,)
+            Of the matrix.
+
+        Returns
+        -------
+        (n_numbers, n_numbers) array
+        """
+        n, root, of_root = len(self.unit), self._relative(numbers), self._of_root(numbers)
+        by_product = self.unit.T @ by_matrix @ self.unit
+        flat = of_root.reshape(len(of_root), -1)
+        found = 2 * (by_product @ of_root).reshape(len(of_root), -1) @ flat.T
+        # The root itself bends with the log-diagonals alone.
+        by_root = 2 * (by_product @ root) * root
+        rows, columns = _triangle(n)
+        places = n + np.arange(len(rows))
+        found[np.arange(n), np.arange(n)] += by_root.sum(axis=1)
+        mixed = 2 * (by_product @ root)[rows, columns] * np.exp(numbers[:n])[rows]
+        found[rows, places] += mixed
+        found[places, rows] += mixed
+        return np.asarray(found)
+
+    def _of_root(self, numbers: Array) -> Array:
+        """Derivatives of the relative root by its numbers, (n_numbers, n, n)."""
+        n, (rows, columns) = len(self.unit), _triangle(len(self.unit))
+        found = np.zeros((self.n_numbers, n, n))
+        found[np.arange(n), np.arange(n)] = self._relative(numbers)
+        found[n + np.arange(len(rows)), rows, columns] = np.exp(numbers[:n])[rows]
+        return found
 
     def prior_curvature(self, worth: float) -> Array:
         """2 for a log-diagonal and 1 for another number of every observation."""

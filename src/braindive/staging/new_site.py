@@ -13,10 +13,9 @@ from braindive.dive.pooled import PooledMeans
 from braindive.dive.timeline import Timeline
 from braindive.staging.covariance import CorrelatedStageProblem
 from braindive.staging.likelihood import evaluate
-from braindive.staging.marginal_fit import searched_points
 from braindive.staging.marginal_stager import MarginalStager
 from braindive.staging.population import Design, StagePrior
-from braindive.staging.posterior import FINE, Points
+from braindive.staging.posterior import FINE, Points, searched_points
 from braindive.staging.site_means import ClusterSites, SiteMeans
 
 # Most steps, the length of the last one in standard errors, and how often a step is tried that

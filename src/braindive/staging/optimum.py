@@ -1,7 +1,7 @@
 """The optimum of the marginal posterior of curves, E, B and the population.
 
 EM creeps along the ridge between B and the spread of the stages, so the marginal likelihood itself
-is climbed, by quasi-Newton steps (BFGS) that start from the information in the subjects' own
+is climbed, by quasi-Newton steps (BFGS) that start from the information in the subjects'
 gradients. The points of the integral follow the subjects' posteriors from step to step, and stay
 where they are near the optimum, so that there one and the same function is climbed.
 """
@@ -13,10 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from braindive.arrays import Array
+from braindive.dive.timeline import evenly
 from braindive.staging.covariance import CorrelatedStageProblem
+from braindive.staging.covariance_information import expected_information, observed_information
 from braindive.staging.likelihood import Evaluation, evaluate
 from braindive.staging.packing import Packing
-from braindive.staging.posterior import FINE, Points, Rule
+from braindive.staging.posterior import FINE, Points, Rule, points_at
+from braindive.staging.simulated import simulate_again
 from braindive.staging.weak_priors import WeakPriors
 
 # Squared length of the gradient in standard errors below which the points of the integral stay,
@@ -36,11 +39,20 @@ _STEP, _LONGEST, _SHORTEST = 1.0, 3.0, 1e-5
 # Subjects for each number below which a climb begins with the curvature that the one before has
 # told: there are too few for their gradients to tell it. A choice.
 FEW_PER_NUMBER = 3
-# Subjects for each number from which on their gradients alone tell where to begin. A choice.
-_MANY_PER_NUMBER = 10
+# Subjects for each number from which on their gradients alone tell where to begin, and more than
+# which are not asked. Choices.
+_MANY_PER_NUMBER, _MOST_PER_NUMBER = 10, 100
+# Subjects up to which a climb goes on in short steps: few people leave ways to other optima, which
+# longer steps took in some cohorts of 20 to 70. A choice; starts are compared on no more.
+FEW_SUBJECTS = 300
+# Of the simulated measurements, so that a fit is the same whenever it is repeated.
+_SEED = 0
 # Share of the hoped-for gain below which a step is not taken (Armijo), and what rounding may take
 # away from it, as a share of the objective, a sum over subjects.
 _WORTHWHILE, _ROUNDING = 1e-4, 1e-13
+# Loss, in multiples of what a step promised to gain, from which on it went so far that it says
+# nothing of the curvature where it began. A choice.
+_TOO_FAR = 10.0
 
 
 @dataclass(frozen=True)
@@ -80,7 +92,7 @@ class Climb:
     n_evaluations: int = 1
 
     def inverse_products(self, packing: Packing, points: Points | None = None) -> Array:
-        """Inverse information of the packed parameters, to begin with.
+        """Inverse information of the packed parameters.
 
         It comes from the subjects' gradients, whose outer products are shrunk to their diagonal.
         Where subjects are not many, that of E and B is what it would be at known stages.
@@ -96,20 +108,74 @@ class Climb:
             points = self.evaluation.posterior.lay_points(self.problem.prior, FINE)
         at = evaluate(self.problem, points, "each")
         gradients = packing.gradients(self.vector, self.problem, at)
-        n_subjects, n_numbers = gradients.shape
         found = np.diag(self.curvature + 1e-8)
-        if n_subjects >= _MANY_PER_NUMBER * n_numbers:
+        if self.is_many:
             return np.linalg.inv(_shrunk(gradients) + found)
         staged = packing.of_stages()
-        others = np.setdiff1d(np.arange(n_numbers), staged)
+        others = np.setdiff1d(np.arange(len(found)), staged)
         found[np.ix_(staged, staged)] += _shrunk(gradients[:, staged])
-        found[np.ix_(others, others)] += packing.covariance_information(self.vector, self.problem)
+        found[np.ix_(others, others)] += expected_information(packing, self.vector, self.problem)
         return np.linalg.inv(found)
+
+    def inverse_information(self, packing: Packing, points: Points) -> Array:
+        """Inverse information of the packed parameters, from which a climb begins.
+
+        As `inverse_products`, but nothing is shrunk: parameters of a curve vary together so much
+        that a diagonal has no step along them. Where subjects are few, they are measured again in
+        simulation, until there are enough, and where they are very many, some of them are taken.
+
+        Parameters
+        ----------
+        packing : Packing
+            Of the parameters.
+        points : Points
+            Of the integral.
+        """
+        n_numbers, staged, n_times = len(self.vector), packing.of_stages(), 1.0
+        problem, posterior = self.problem, self.evaluation.posterior
+        found = np.diag(self.curvature + 1e-8)
+        if self.is_many:
+            some = evenly(np.arange(self.n_subjects), _MOST_PER_NUMBER * n_numbers)
+            if len(some) < self.n_subjects:
+                problem, n_times = problem.select(some), len(some) / self.n_subjects
+                points = posterior.select(some).lay_points(problem.prior, FINE)
+            at = evaluate(problem, points, "each")
+            gradients = packing.gradients(self.vector, problem, at)
+            return np.linalg.inv(gradients.T @ gradients / n_times + found)
+        if self.n_subjects < _MANY_PER_NUMBER * len(staged):
+            number = -(-_MANY_PER_NUMBER * len(staged) // self.n_subjects)
+            random = np.random.default_rng(_SEED)
+            problem, speeds, shifts = simulate_again(problem, posterior, number, random)
+            points, n_times = points_at(problem, speeds, shifts, FINE), float(number)
+        part = replace(packing, within=None, between=None)
+        at = evaluate(problem, points, "none")
+        gradients = part.gradients(self.vector[staged], problem, at)
+        others = np.setdiff1d(np.arange(n_numbers), staged)
+        found[np.ix_(staged, staged)] += gradients.T @ gradients / n_times
+        found[np.ix_(others, others)] += observed_information(
+            packing, self.vector, self.problem, self.evaluation
+        )
+        return np.linalg.inv(found)
+
+    @property
+    def told(self) -> Array:
+        """The inverse of the Hessian of a climb that has been made."""
+        assert self.inverse is not None
+        return self.inverse
+
+    def left_to_climb(self, inverse: Array) -> float:
+        """Squared length of the gradient in standard errors, by an inverse of the information."""
+        return float(self.gradient @ inverse @ self.gradient)
 
     @property
     def n_subjects(self) -> int:
         """Number of subjects."""
         return self.problem.timeline.n_subjects
+
+    @property
+    def is_many(self) -> bool:
+        """Whether subjects are so many that their gradients alone tell the information."""
+        return self.n_subjects >= _MANY_PER_NUMBER * len(self.vector)
 
     @property
     def known_shifts(self) -> Array:
@@ -169,6 +235,7 @@ def climb(
     inverse: Array | None = None,
     near: float = _NEAR,
     there: float = ON_THE_WAY,
+    here: Climb | None = None,
 ) -> Climb:
     """Climb from a problem's parameters to the optimum.
 
@@ -187,20 +254,27 @@ def climb(
     inverse : (n_numbers, n_numbers), optional
         Of the Hessian, as an earlier climb has told it.
     near : float
-        Squared length of the gradient in standard errors below which points stay where they are.
+        Squared length of the gradient in standard errors below which points stay where they are;
+        infinite where they stay from the beginning.
     there : float
         That below which the optimum is found.
+    here : Climb, optional
+        What is seen from these points; they then stay until the optimum is found.
 
     Returns
     -------
     Climb
     """
-    here = look(problem, packing.pack(problem), points, packing, priors)
+    frozen = is_new = here is not None
+    is_settled = bool(np.isinf(near)) and problem.timeline.n_subjects > FEW_SUBJECTS
+    if here is None:
+        here = look(problem, packing.pack(problem), points, packing, priors)
     fresh = inverse is None
     if inverse is None:
-        inverse = here.inverse_products(packing, points)
-    longest, n_evaluations, decrement = _STEP, 1, np.inf
-    frozen, n_rounds, is_new, is_last = False, 0, False, True
+        inverse = _first_inverse(here, packing, points, is_settled)
+    longest = _LONGEST if here.is_many and is_settled else _STEP
+    n_evaluations, decrement = 1, np.inf
+    n_rounds, is_last = int(frozen), True
     for _ in range(max_iter):
         direction = inverse @ here.gradient
         decrement = float(here.gradient @ direction)
@@ -224,23 +298,36 @@ def climb(
         step = direction * (length / np.sqrt(decrement))
         next_ = _try(problem, here.vector + step, points, packing, priors)
         n_evaluations += 1
-        hoped = _WORTHWHILE * float(here.gradient @ step) - _ROUNDING * abs(here.objective)
+        promised = float(here.gradient @ step)
+        hoped = _WORTHWHILE * promised - _ROUNDING * abs(here.objective)
         gain = -np.inf if next_ is None else next_.objective - here.objective
-        if next_ is not None and gain >= hoped:
+        # From points that stay, a step that went too far tells the curvature as well.
+        if next_ is not None and (gain >= hoped or (is_settled and gain > -_TOO_FAR * promised)):
             share = length / np.sqrt(decrement)
             inverse = _update(inverse, step, here.gradient - next_.gradient, share * here.gradient)
+        if next_ is not None and gain >= hoped:
             here, fresh, longest = next_, False, min(_LONGEST, 1.5 * longest)
             continue
         longest *= length / furthest / 3
         if longest < _SHORTEST:
             if fresh:
                 break
-            inverse = here.inverse_products(packing, points)
+            inverse = _first_inverse(here, packing, points, is_settled)
             fresh, longest = True, _STEP
         if not frozen:
             here = _try(problem, here.vector, points, packing, priors) or here
             n_evaluations += 1
     return replace(here, inverse=inverse, decrement=decrement, n_evaluations=n_evaluations)
+
+
+def _first_inverse(here: Climb, packing: Packing, points: Points, is_settled: bool) -> Array:
+    """Inverse of the Hessian to begin with.
+
+    The first steps of a fit decide which optimum is found, and are short where little is known.
+    """
+    if is_settled:
+        return here.inverse_information(packing, points)
+    return here.inverse_products(packing, points)
 
 
 def _shrunk(gradients: Array) -> Array:

@@ -19,9 +19,6 @@ from braindive.staging.population import Effects, Population
 # Clusters up to which E and B are climbed with the rest: their numbers grow with the square of
 # that of the clusters. With more, as in atlases, they are updated by the EM. A choice.
 _MOST_CLUSTERS = 30
-# Subjects whose visits are worth the same but for such a share are counted as the same, where the
-# information of E and B is added up, from which a climb begins. A choice.
-_SAME = 0.05
 
 
 class Part(IntEnum):
@@ -272,33 +269,6 @@ class Packing:
             parts.append(np.einsum("igk,gf->ifk", by_sites, self.sites).reshape(len(effects), -1))
         return [*parts, effects]
 
-    def covariance_information(self, vector: Array, problem: CorrelatedStageProblem) -> Array:
-        """Information of the numbers of E and B, were the stages known.
-
-        The J visits of a subject tell E by J - 1 contrasts, and E / J + B by their mean; of a
-        covariance C, a normal vector has the information tr(C^-1 dC C^-1 dC) / 2. Where visits
-        have multipliers d, J is the sum of 1 / d^2 for their mean; it is that of all clusters.
-        """
-        packed, covariance = self.parts(vector), problem.covariance
-        n_within, n_between = self.sizes[Part.WITHIN], self.sizes[Part.BETWEEN]
-        found = np.zeros((n_within + n_between,) * 2)
-        if self.within is None:
-            return found
-        by_within = self.within.derivatives(packed[Part.WITHIN])
-        by_both = by_within
-        if self.between is not None:
-            by_between = self.between.derivatives(packed[Part.BETWEEN])
-            by_both = np.concatenate([by_within, by_between])
-        counts, people = np.unique(_visits_worth(problem), return_counts=True)
-        for count, n_people in zip(counts, people, strict=True):
-            share = np.append(np.full(n_within, 1 / count), np.ones(n_between))
-            mean = covariance.between + covariance.within / count
-            found += n_people * _normal_information(mean, share[:, None, None] * by_both)
-        contrasts = len(problem.timeline.times) - problem.timeline.n_subjects
-        of_contrasts = _normal_information(covariance.within, by_within)
-        found[:n_within, :n_within] += contrasts * of_contrasts
-        return found
-
     def parameter_jacobian(self, problem: CorrelatedStageProblem) -> Array:
         """Derivatives of what stages depend on by the vector, (n_parameters, n_numbers).
 
@@ -365,19 +335,3 @@ def _by_means(problem: CorrelatedStageProblem, at: Evaluation) -> tuple[Array, .
         sds = prior.population.log_speed_sds[groups]
         of_speed, of_speed_spread = of_speed + on_the_way, of_speed_spread + on_the_way * sds**2
     return of_mean, of_spread, of_speed, of_speed_spread
-
-
-def _visits_worth(problem: CorrelatedStageProblem) -> Array:
-    """As how many visits with usual noise each subject's count."""
-    timeline = problem.timeline
-    if problem.multipliers is None:
-        return timeline.n_visits_of_subject
-    worth = timeline.by_subject(np.mean(1 / problem.multipliers**2, axis=1))
-    return np.exp(np.round(np.log(worth) / _SAME) * _SAME)
-
-
-def _normal_information(covariance: Array, derivatives: Array) -> Array:
-    """Information of one normal vector on the numbers by which its covariance has derivatives."""
-    half = np.linalg.inv(np.linalg.cholesky(covariance))
-    rows = (half @ derivatives @ half.T).reshape(len(derivatives), -1)
-    return np.asarray(0.5 * rows @ rows.T)

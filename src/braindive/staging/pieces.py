@@ -20,10 +20,10 @@ from braindive.values.threads import in_threads
 T = TypeVar("T")
 
 # Numbers in an array that is worked on at once, so that it stays in the cache; measured.
-NUMBERS_AT_ONCE = 2**15
+NUMBERS_AT_ONCE = 2**17
 # Cluster means in a piece of the subjects: few enough to stay in the cache, and enough for numpy to
 # be busy with them; a choice.
-_MEANS_AT_ONCE = 2**13
+_MEANS_AT_ONCE = 2**15
 # By how much the log-density of another mode may be lower for it to be looked at: on a grid, and at
 # usual speeds. A choice; what it is worth is integrated.
 _NEARLY_AS_HIGH = 12.0

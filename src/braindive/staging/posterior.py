@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from braindive.arrays import Array, IntArray
 from braindive.dive.timeline import Timeline
 from braindive.staging.covariance import CorrelatedStageProblem
-from braindive.staging.pieces import NUMBERS_AT_ONCE, over_subjects
+from braindive.staging.pieces import NUMBERS_AT_ONCE, over_subjects, search_stages
 from braindive.staging.population import StagePrior
-from braindive.staging.residuals import heights_at
+from braindive.staging.residuals import heights_at, noise_of
 
 Rule = tuple[Array, Array]
 """Points along the shift, and along what the log speed varies beyond it, in standard deviations."""
@@ -58,22 +59,29 @@ class Coordinate:
     sds: Array
     follow: Array
 
-    @property
+    @cached_property
     def along(self) -> Array:
         """Anchors in standard deviations from the mean then."""
         return (self.anchors - self.means) / self.sds
 
     def at(self, means: Array, sds: Array) -> Array:
         """Return where they are with another mean and spread of the group, like `anchors`."""
-        moved = means - self.means + (sds - self.sds) * self.along
-        return np.asarray(self.anchors + self.follow * moved)
+        found = self.follow * (sds - self.sds) * self.along
+        found += self.follow * (means - self.means)
+        found += self.anchors
+        return found
 
     def stretch(self, sds: Array) -> Array:
         """How much further apart they are then, (n_subjects,)."""
         return 1 + self.follow * (sds / self.sds - 1)
 
     def by_group(
-        self, weights: Array, by_place: Array, means: Array, sds: Array, pull: Array | None = None
+        self,
+        weights: Array,
+        by_place: Array,
+        away: Array,
+        sds: Array,
+        pull: Array | None = None,
     ) -> tuple[Array, Array]:
         """Gradients of log-likelihoods by mean and log-sd of the group, each (n_subjects,).
 
@@ -82,19 +90,20 @@ class Coordinate:
         weights, by_place : (n_points, n_subjects)
             Posterior probabilities, and expected gradients by where the points are, but for what
             the population says.
-        means, sds : (n_subjects,)
+        away : (n_points, n_subjects)
+            Where the points are, in standard deviations from the mean of the group.
+        sds : (n_subjects,)
             Of the group.
         pull : (n_points, n_subjects), optional
             Minus the derivative of the group's log-density by the place in standard deviations;
             without it the group is normal.
         """
-        away = (self.at(means, sds) - means) / sds
-        pull = away if pull is None else pull
-        by_place = by_place - weights * pull / sds
-        by_mean = self.follow * by_place.sum(axis=0) + (weights * pull).sum(axis=0) / sds
+        pulled = weights * (away if pull is None else pull)
+        expected = pulled.sum(axis=0) / sds
+        by_mean = self.follow * (by_place.sum(axis=0) - expected) + expected
         lever = self.follow * sds
-        by_sd = lever * (by_place * self.along).sum(axis=0)
-        by_sd = by_sd + (weights * (pull * away)).sum(axis=0) - 1
+        by_sd = lever * _sums(by_place, self.along) - self.follow * _sums(pulled, self.along)
+        by_sd += _sums(pulled, away) - 1
         return by_mean, by_sd + lever / self.sds / self.stretch(sds)
 
 
@@ -159,7 +168,7 @@ class Points:
         return found[0], found[1], heights
 
     def by_population(
-        self, prior: StagePrior, weights: Array, by_stage: Array
+        self, prior: StagePrior, posterior: Posterior, by_stage: Array
     ) -> tuple[Array, Array | None]:
         """Gradients of log-likelihoods by the population.
 
@@ -167,8 +176,8 @@ class Points:
         ----------
         prior : StagePrior
             The population.
-        weights : (n_points, n_subjects)
-            Posterior probabilities.
+        posterior : Posterior
+            On these points.
         by_stage : (2, n_points, n_subjects)
             Expected gradients by the log speeds and shifts of the points, but for what the
             population says.
@@ -180,15 +189,21 @@ class Points:
         by_skew : (n_subjects,) or None
             By the skew; None where shifts are normal.
         """
-        speed_group, (means, sds) = prior.of_subjects()
-        pull, by_skew = None, None
+        (speed_means, speed_sds), (means, sds) = prior.of_subjects()
+        weights, pull, by_skew = posterior.weights, None, None
+        away = (posterior.shifts - means) / sds
         if prior.population.skews is not None:
-            along = (self.shifts.at(means, sds) - means) / sds
-            skewed = prior.skewed_at(along, prior.groups)
+            skewed = prior.skewed_at(away, prior.groups)
             pull, by_skew = skewed.pull, np.sum(weights * skewed.by_skew, axis=0)
-        of_speed = self.log_speeds.by_group(weights, by_stage[0], *speed_group)
-        of_shift = self.shifts.by_group(weights, by_stage[1], means, sds, pull)
+        of_shift = self.shifts.by_group(weights, by_stage[1], away, sds, pull)
+        away = (posterior.log_speeds - speed_means) / speed_sds
+        of_speed = self.log_speeds.by_group(weights, by_stage[0], away, speed_sds)
         return np.stack([*of_shift, *of_speed], axis=1), by_skew
+
+
+def _sums(one: Array, other: Array) -> Array:
+    """Products summed over the points, (n_subjects,)."""
+    return np.asarray(np.einsum("qi,qi->i", one, other))
 
 
 def _lay(mean: Array, covariance: Array, rule: Rule) -> tuple[Array, Array, Array]:
@@ -206,6 +221,18 @@ def _lay(mean: Array, covariance: Array, rule: Rule) -> tuple[Array, Array, Arra
         mean[:, 1] + one,
         np.log(step * shift_sd * speed_sd),
     )
+
+
+def points_at(problem: CorrelatedStageProblem, speeds: Array, shifts: Array, rule: Rule) -> Points:
+    """Points around given stages of the subjects, as wide as the curvature there has it."""
+    covariance = np.linalg.inv(problem.gradient(speeds, shifts)[1])
+    mean = np.stack([np.log(speeds), shifts], axis=1)
+    return Points.around(problem.prior, mean, covariance, rule)
+
+
+def searched_points(problem: CorrelatedStageProblem, known_shifts: Array, rule: Rule) -> Points:
+    """Points around the best modes of all subjects, which are looked for in a range of shifts."""
+    return points_at(problem, *search_stages(problem, known_shifts), rule)
 
 
 @dataclass(frozen=True)
@@ -248,11 +275,15 @@ class Posterior:
 
     def moments(self) -> tuple[Array, Array]:
         """Mean (n_subjects, 2) and covariance (n_subjects, 2, 2) of log speed and shift."""
-        both = np.stack([self.log_speeds, self.shifts], axis=2)
-        mean = np.einsum("qi,qia->ia", self.weights, both)
-        away = both - mean
-        covariance = np.einsum("qi,qia,qib->iab", self.weights, away, away)
-        covariance[:, [0, 1], [0, 1]] += _LEAST_VARIANCE
+        places = self.log_speeds, self.shifts
+        mean = np.stack([_sums(self.weights, place) for place in places], axis=1)
+        away = [place - own for place, own in zip(places, mean.T, strict=True)]
+        covariance = np.empty((len(mean), 2, 2))
+        for i in range(2):
+            weighted = self.weights * away[i]
+            for j in range(i + 1):
+                covariance[:, i, j] = covariance[:, j, i] = _sums(weighted, away[j])
+            covariance[:, i, i] += _LEAST_VARIANCE
         return mean, covariance
 
     def lay_points(self, prior: StagePrior, rule: Rule) -> Points:
@@ -320,9 +351,10 @@ def integrate_around(
         mean = np.stack([np.log(speeds[part]), shifts[part]], axis=1)
         # Wider than the curvature says, to see what lies beyond a bend of the curves.
         covariance = _WIDER**2 * np.linalg.inv(some.gradient(speeds[part], shifts[part])[1])
+        noise = noise_of(some)
         for _ in range(_ROUNDS):
             log_speeds, all_shifts, log_volumes = _lay(mean, covariance, rule)
-            heights = heights_at(some, log_speeds, all_shifts)
+            heights = heights_at(some, log_speeds, all_shifts, noise)
             if limits is not None:
                 low, high = limits[:, part]
                 heights[(all_shifts < low) | (all_shifts > high)] = -np.inf

@@ -9,6 +9,7 @@ product with a matrix of clusters is then one for all visits and points.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, Protocol
 
 import numpy as np
@@ -53,19 +54,35 @@ class Part:
         counts = timeline.n_visits_of_subject[subjects]
         return cls(subjects, visits, own, starts[subjects] - first, counts)
 
+    @cached_property
+    def n_each(self) -> int:
+        """Visits of each subject where all have as many, and else 0."""
+        most = int(self.counts.max())
+        return most if most == self.counts.min() else 0
+
+    def combine(self, operation: np.ufunc, x: Array, y: Array) -> Array:
+        """Operation on what belongs to visits, (..., n_visits, n_points), and to their subjects."""
+        if not self.n_each:
+            return np.asarray(operation(x, np.repeat(y, self.counts, axis=-2)))
+        shape = (*x.shape[:-2], len(self.counts), self.n_each, x.shape[-1])
+        return np.asarray(operation(x.reshape(shape), y[..., None, :]).reshape(x.shape))
+
+    def moves(self, speeds: Array, timeline: Timeline) -> Array:
+        """Speeds (n_subjects, n_points) times the times of the visits, (n_visits, n_points)."""
+        return np.repeat(speeds, self.counts, axis=0) * timeline.times[self.visits, None]
+
     def total(self, x: Array) -> Array:
         """Sum over the visits of each subject, (..., n_visits, n_points).
 
         One visit of everybody after the other: `numpy.add.reduceat` takes ten times as long.
         """
-        most = int(self.counts.max())
-        if most == self.counts.min():
-            found = x[..., ::most, :].copy()
-            for visit in range(1, most):
-                found += x[..., visit::most, :]
+        if self.n_each:
+            found = x[..., :: self.n_each, :].copy()
+            for visit in range(1, self.n_each):
+                found += x[..., visit :: self.n_each, :]
             return found
         found = x[..., self.starts, :]
-        for visit in range(1, most):
+        for visit in range(1, int(self.counts.max())):
             more = np.flatnonzero(self.counts > visit)
             found[..., more, :] += x[..., self.starts[more] + visit, :]
         return found
@@ -123,7 +140,9 @@ def noise_of(problem: CorrelatedStageProblem) -> Noise:
     return CommonNoise.of(problem) if problem.is_common else OwnNoise(problem)
 
 
-def heights_at(problem: CorrelatedStageProblem, log_speeds: Array, shifts: Array) -> Array:
+def heights_at(
+    problem: CorrelatedStageProblem, log_speeds: Array, shifts: Array, noise: Noise | None = None
+) -> Array:
     """Log-density of every subject at several stages up to a constant, (n_points, n_subjects).
 
     Parameters
@@ -132,11 +151,13 @@ def heights_at(problem: CorrelatedStageProblem, log_speeds: Array, shifts: Array
         The subjects.
     log_speeds, shifts : (n_points, n_subjects)
         The stages.
+    noise : Noise, optional
+        Of the problem, where it is known already.
     """
-    timeline = problem.timeline
+    timeline, noise = problem.timeline, noise or noise_of(problem)
     part = Part.of(timeline, slice(0, timeline.n_subjects))
-    scores = np.ascontiguousarray(timeline.scores(np.exp(log_speeds), shifts).T)
-    found = noise_of(problem).residuals(part, problem.trajectories.at_points(scores))
+    scores = part.combine(np.add, part.moves(np.exp(log_speeds.T), timeline), shifts.T)
+    found = noise.residuals(part, problem.trajectories.at_points(scores))
     return np.asarray(problem.prior.log_density(log_speeds, shifts) - 0.5 * found.squares.T)
 
 
@@ -225,8 +246,8 @@ class CommonResiduals:
     def pull(self, weights: Array, covariances: Covariances) -> Pull:
         """As in `Residuals`."""
         n_clusters, part, basis = len(self.basis), self.part, self.basis
-        errors = self.residuals - np.repeat(self.levels, part.counts, axis=1)
-        weighted = errors * np.repeat(weights, part.counts, axis=0)
+        errors = part.combine(np.subtract, self.residuals, self.levels)
+        weighted = part.combine(np.multiply, errors, weights)
         by_values = (basis.T @ weighted.reshape(n_clusters, -1)).reshape(weighted.shape)
         if covariances == "none":
             nothing = np.empty((0, n_clusters, n_clusters))

@@ -18,7 +18,10 @@ from braindive.arrays import Array, IntArray
 from braindive.dive.timeline import Timeline
 from braindive.staging.covariance import CorrelatedStageProblem
 from braindive.staging.noise_prior import LEAST_PEOPLE, NoisePrior
+from braindive.staging.pieces import NUMBERS_AT_ONCE
 from braindive.staging.posterior import Posterior
+from braindive.staging.residuals import Part
+from braindive.values.threads import in_threads
 
 # Least degrees of freedom for a sum of squares to count: what has fewer went into the stage and
 # into the person's own level. A choice.
@@ -169,23 +172,37 @@ class _Residuals:
 
     @classmethod
     def of(cls, problem: CorrelatedStageProblem, posterior: Posterior, origin: float) -> _Residuals:
-        timeline, curves, weights = problem.timeline, problem.trajectories, problem.pooled.weights
+        timeline, weights = problem.timeline, problem.pooled.weights
         of_visit, seen = timeline.subject_of_visit, weights > 0
-        start, n_clusters = curves.evaluate(np.array([origin])), weights.shape[1]
-        products = np.zeros((*weights.shape, n_clusters))
-        damage = np.zeros(weights.shape)
-        for speeds, shifts, probabilities in zip(
-            posterior.speeds, posterior.shifts, posterior.weights, strict=True
-        ):
-            if not probabilities.any():
-                continue
-            values = curves.evaluate(timeline.scores(speeds, shifts))
-            residuals = np.where(seen, problem.means - values, 0.0)
-            residuals = residuals - problem.expected_intercepts(residuals)[of_visit]
-            residuals = np.where(seen, residuals, 0.0)
-            weighted = probabilities[of_visit, None] * residuals
-            products += weighted[:, :, None] * residuals[:, None, :]
-            damage += probabilities[of_visit, None] * np.abs(values - start)
+        start, n_clusters = problem.trajectories.evaluate(np.array([origin]))[0], weights.shape[1]
+        products, damage = np.empty((*weights.shape, n_clusters)), np.empty(weights.shape)
+        # Places where nobody may be, as the second ones of those who have one, say nothing.
+        known = posterior.weights.any(axis=1)
+        log_speeds, shifts, chances = (
+            getattr(posterior, name)[known] for name in ("log_speeds", "shifts", "weights")
+        )
+
+        def take(some: slice) -> None:
+            """Fill in what belongs to some of the subjects."""
+            part = Part.of(timeline, some)
+            visits, probabilities = part.visits, chances[:, some].T
+            moved = part.moves(np.exp(log_speeds[:, some].T), timeline)
+            scores = part.combine(np.add, moved, shifts[:, some].T)
+            values = problem.trajectories.at_points(scores).values
+            is_seen = seen[visits].T[:, :, None]
+            residuals = np.where(is_seen, problem.means[visits].T[:, :, None] - values, 0.0)
+            own = problem.precisions if len(problem.precisions) == 1 else problem.precisions[visits]
+            totals = part.total((own @ residuals.swapaxes(0, 1)).swapaxes(0, 1)).swapaxes(0, 1)
+            levels = (problem.intercept_covariances[some] @ totals).swapaxes(0, 1)
+            residuals = np.where(is_seen, part.combine(np.subtract, residuals, levels), 0.0)
+            weighted = part.combine(np.multiply, residuals, probabilities)
+            products[visits] = weighted.swapaxes(0, 1) @ residuals.transpose(1, 2, 0)
+            away = np.abs(values - start[:, None, None])
+            damage[visits] = part.combine(np.multiply, away, probabilities).sum(axis=2).T
+
+        n_numbers = weights.size * len(chances)
+        width = max(1, int(NUMBERS_AT_ONCE * timeline.n_subjects / n_numbers))
+        in_threads(take, timeline.n_subjects, width)
         # Residuals around the true level would have the covariance E_ij; what is known of the
         # level takes a part away. Over the places where a person may be, nothing else does.
         unknown = problem.intercept_covariances[of_visit]
