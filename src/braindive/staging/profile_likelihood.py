@@ -2,8 +2,8 @@
 
 Few people stand before the earliest cluster is half-way. How early that is, and with it the origin
 of the score, hangs on them, and the likelihood falls more slowly to the early side than its
-curvature has it. So the direction in which the parameters move people's scores most is looked
-along, to both sides, and the error there is that of what is found.
+curvature has it. So the direction in which the parameters move most the scores of those who are no
+controls is looked along, to both sides, and the error there is that of what is found.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ def profile_covariance(fit: MarginalFit, unit: ScoreUnit, covariance: Array) -> 
     by_stage = np.stack([by_speed / speeds[:, None], by_shift], axis=1) @ jacobian
     away = (shifts - unit.centre) / unit.spread
     moves = by_shift - unit.by_centre - np.outer(away, unit.by_spread)
-    along = leading_direction(moves @ jacobian / np.sqrt(own[:, 1, 1])[:, None], covariance)
+    moves = moves @ jacobian / np.sqrt(own[:, 1, 1])[:, None]
+    # How long before the disease controls are is another matter, and hardly known.
+    groups = problem.prior.groups
+    along = leading_direction(moves[groups == groups.max()], covariance)
     others = covariance - np.outer(along, along)
 
     def see(vector: Array) -> Climb:
