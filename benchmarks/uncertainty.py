@@ -245,6 +245,8 @@ def cohorts(arguments: argparse.Namespace) -> None:
     )
     print("|" + "---|" * 11)
     for setting in all_settings():
+        if arguments.only not in setting.name:
+            continue
         rows = np.array(over_seeds(arguments, cover_cohort, setting=setting))
         mean, common = rows.mean(axis=0), rows[:, 4:]
         error = rows[:, [0, 2]].std(axis=0, ddof=1).mean() / np.sqrt(len(rows))
@@ -457,6 +459,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--resamples", type=int, default=40)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--only", default="", help="rows of `cohorts` whose name holds this")
     arguments = parser.parse_args()
     studies[arguments.study](arguments)
 
