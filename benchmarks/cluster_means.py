@@ -106,7 +106,9 @@ def all_settings() -> list[Setting]:
         *found,
         Setting("independent, 1,000 vertices"),
         Setting("independent, 1,000 that differ", differ=True),
-        Setting("the same, offsets of 0.3", differ=True, personal_offset=0.3, maps=5),
+        Setting(
+            "independent, 1,000 that differ, offsets 0.3", differ=True, personal_offset=0.3, maps=5
+        ),
     ]
 
 

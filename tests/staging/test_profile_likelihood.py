@@ -7,6 +7,9 @@ from people_who_differ import draw, fit
 from braindive.staging import profile_likelihood
 from braindive.staging.curve_uncertainty import unit_of_years
 from braindive.staging.expected_information import known_information
+from braindive.staging.marginal_fit import points_at
+from braindive.staging.optimum import climb, look
+from braindive.staging.posterior import FINE, FINER
 from braindive.staging.profile_likelihood import (
     leading_direction,
     profile_covariance,
@@ -82,3 +85,48 @@ def test_where_people_are_many_the_likelihood_is_taken_for_quadratic(few_before,
     found, unit, covariance, _ = few_before
     monkeypatch.setattr(profile_likelihood, "ENOUGH_PER_NUMBER", 1)
     np.testing.assert_array_equal(profile_covariance(found, unit, covariance), covariance)
+
+
+class Held:
+    """Priors of a fit that hold it at one place along a direction."""
+
+    def __init__(self, priors, normal, place):
+        self.priors, self.normal, self.place = priors, normal, place
+
+    def log_density(self, packing, vector):
+        value, gradient, curvature = self.priors.log_density(packing, vector)
+        away, worth = self.normal @ vector - self.place, 1e4
+        pull = worth * away * self.normal
+        return value - worth * away**2 / 2, gradient - pull, curvature + worth * self.normal**2
+
+
+def test_one_step_nearly_reaches_the_profile_and_never_passes_it(few_before, monkeypatch):
+    found, unit, covariance, _ = few_before
+    seen = []
+    for name, function in (
+        ("split_normal_square", split_normal_square),
+        ("leading_direction", leading_direction),
+    ):
+
+        def spy(*arguments, function=function):
+            seen.extend([*arguments[:2], function(*arguments)])
+            return seen[-1]
+
+        monkeypatch.setattr(profile_likelihood, name, spy)
+    profile_covariance(found, unit, covariance)
+    along, spreads = seen[2], seen[3:5]
+    at, packing, staged = found.climb, found.packing, found.packing.of_stages()
+    normal = np.zeros_like(along)
+    within = np.ix_(staged, staged)
+    normal[staged] = np.linalg.solve(covariance[within], along[staged])
+    for side, spread in zip((-2.0, 2.0), spreads, strict=True):
+        place = normal @ at.vector + side
+        start = packing.unpack(at.vector + side * along, at.problem)
+        points = points_at(start, *at.evaluation.posterior.mean(), FINE)
+        held = Held(found.priors, normal, place)
+        there = climb(start, points, packing, held, FINE, there=1e-5)
+        assert normal @ there.vector == pytest.approx(place, abs=0.01)
+        points = there.evaluation.posterior.lay_points(there.problem.prior, FINER)
+        objective = look(there.problem, there.vector, points, packing, found.priors).objective
+        profile = 2 / np.sqrt(2 * (at.objective - objective))
+        assert 0.9 * profile < spread < 1.02 * profile
