@@ -2,6 +2,7 @@
 
     python benchmarks/uncertainty.py people --seeds 10 --jobs 2
     python benchmarks/uncertainty.py scores --seeds 12 --jobs 2
+    python benchmarks/uncertainty.py cohorts --seeds 200
     python benchmarks/uncertainty.py bands --seeds 5 --jobs 2
     python benchmarks/uncertainty.py curves --seeds 12
     python benchmarks/uncertainty.py midpoints --seeds 6 --jobs 2
@@ -10,7 +11,10 @@
 Scores are compared with the truth in the same unit: years since the midpoint of the earliest
 cluster, in which the training subjects who are no controls move by one a year on average. In
 `people` patients count; in `scores` subjects whose true baseline score lies on the informative
-part of the curves (-20 to 25, where some curve is steep).
+part of the curves (-20 to 25, where some curve is steep). `cohorts` has the settings of both, with
+many cohorts of cluster means alone, to which the marginal fit is told the clusters and where to
+start: errors of the origin and of the unit are common to all of a cohort, so that few cohorts say
+little.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,10 +30,16 @@ from joblib import Parallel, delayed
 
 import braindive as bd
 from braindive.dive.pooled import PooledMeans
+from braindive.dive.priors import Priors
+from braindive.dive.problem import Parameters
 from braindive.fitted import timeline_of
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance
-from braindive.staging.marginal_stager import place_subjects
-from braindive.staging.population import Population, StagePrior
+from braindive.staging.curve_uncertainty import sensitivities, unit_of_years
+from braindive.staging.expected_information import known_information
+from braindive.staging.marginal_fit import fit_marginal
+from braindive.staging.marginal_stager import MarginalStager, place_subjects
+from braindive.staging.population import Population, StagePrior, groups_of
+from cluster_means import Setting, all_settings, draw_means
 from cohorts import beyond, unlike
 
 _INFORMATIVE = (-20.0, 25.0)
@@ -177,6 +188,74 @@ def scores(arguments: argparse.Namespace) -> None:
         cells = [f"{x:.1%}" if i % 3 == 0 else f"{x:.2f}" for i, x in enumerate(row)]
         vertices = "10,242" if "space" in settings else "1,000"
         print("| " + " | ".join([noise, vertices, differ, offsets, *cells]) + " |", flush=True)
+
+
+def cover_cohort(seed: int, setting: Setting) -> list[float]:
+    """Coverage in training and new subjects, by the curvature alone too, and the common error.
+
+    The common error is that of the mean of the scores of new subjects, in its standard errors.
+    """
+    drawn = draw_means(setting, seed)
+    is_new = np.arange(2 * setting.n_training) >= setting.n_training
+    speeds, shifts, ill = drawn.people.speeds, drawn.people.shifts, ~drawn.people.controls
+    years = (shifts - drawn.curves.midpoint.min()) / speeds[~is_new & ill].mean()
+    counted = ill & (shifts > setting.counted[0]) & (shifts < setting.counted[1])
+    pooled, timeline, controls = drawn.part(~is_new)
+    noise = np.full(len(drawn.curves), setting.noise)
+    start = Parameters(
+        drawn.curves,
+        noise,
+        speeds[~is_new] * timeline.unit,
+        shifts[~is_new] + speeds[~is_new] * timeline.centres,
+    )
+    fit = fit_marginal(pooled, timeline, start, Priors(), controls).refined(pooled, noise)
+    unit = unit_of_years(fit.climb.problem, fit.climb.evaluation.posterior)
+    stager = MarginalStager.of(fit, unit)
+    known = stager.curve_uncertainty
+    jacobian = fit.packing.parameter_jacobian(fit.climb.problem)
+    curved = np.linalg.solve(known_information(fit.climb, fit.packing), jacobian.T)
+    by_curvature = replace(stager, curve_uncertainty=replace(known, covariance=jacobian @ curved))
+    found: list[float] = []
+    for some in (~is_new, is_new):
+        pooled, timeline, controls = drawn.part(some)
+        sums, groups = pooled.means * pooled.weights, groups_of(timeline, controls)
+        placed = stager.place(timeline, sums, pooled.weights, groups)
+        first = timeline.scores(placed.speeds, placed.shifts)[timeline.starts]
+        scores, inside = (first - unit.centre) / unit.spread, counted[some]
+        errors = (scores - years[some])[inside]
+        for one in (stager, by_curvature):
+            reach = one.errors(placed)[inside, 2] / unit.spread
+            found.append(float(np.mean(np.abs(errors) < 1.96 * reach)))
+    by_speed, by_shift = sensitivities(placed.problem, placed.posterior)
+    moves = timeline.times[timeline.starts][:, None] * by_speed + by_shift - known.centre
+    move = ((moves - np.outer(scores, known.spread)) / unit.spread)[inside].mean(axis=0)
+    own = placed.posterior.standard_errors(timeline)[inside, 2] / unit.spread
+    beside = known.unit_variance * scores[inside].mean() ** 2 + np.sum(own**2) / len(own) ** 2
+    for one in (stager, by_curvature):
+        variance = move @ one.curve_uncertainty.covariance @ move + beside
+        found.append(float(errors.mean() / np.sqrt(variance)))
+    return found
+
+
+def cohorts(arguments: argparse.Namespace) -> None:
+    print(f"{arguments.seeds} cohorts a row, seeds from {arguments.first_seed}")
+    print(
+        "| cohort | training | new | standard error of both | by the curvature: training | new "
+        "| common error: mean | sd | beyond 1.96 | by the curvature: sd | beyond 1.96 |"
+    )
+    print("|" + "---|" * 11)
+    for setting in all_settings():
+        if arguments.only not in setting.name:
+            continue
+        rows = np.array(over_seeds(arguments, cover_cohort, setting=setting))
+        mean, common = rows.mean(axis=0), rows[:, 4:]
+        error = rows[:, [0, 2]].std(axis=0, ddof=1).mean() / np.sqrt(len(rows))
+        beyond = np.mean(np.abs(common) > 1.96, axis=0)
+        sds = common.std(axis=0, ddof=1)
+        cells = [f"{x:.1%}" for x in (mean[0], mean[2], error, mean[1], mean[3])]
+        cells += [f"{common[:, 0].mean():.2f}", f"{sds[0]:.2f}", f"{beyond[0]:.1%}"]
+        cells += [f"{sds[1]:.2f}", f"{beyond[1]:.1%}"]
+        print("| " + " | ".join([setting.name, *cells]) + " |", flush=True)
 
 
 def cover_bands(n_subjects: int, resamples: int, seed: int, **settings: Any) -> list[float]:
@@ -368,6 +447,7 @@ def main() -> None:
     studies = {
         "people": people,
         "scores": scores,
+        "cohorts": cohorts,
         "bands": bands,
         "curves": curves,
         "midpoints": midpoints,
@@ -379,6 +459,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--resamples", type=int, default=40)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--only", default="", help="rows of `cohorts` whose name holds this")
     arguments = parser.parse_args()
     studies[arguments.study](arguments)
 

@@ -23,7 +23,7 @@ from braindive.staging.simulated import simulate_again
 # Subjects for each number that stages depend on, from which on their own gradients are enough, and
 # up to which they are simulated else. In six cohorts with 7 for each, errors by their own gradients
 # were up to a third too large; with 100 simulated, most were within 2 %, and all within 6 %.
-_ENOUGH_PER_NUMBER = 100
+ENOUGH_PER_NUMBER = 100
 # Numbers beyond which offsets of sites ask for no more simulated subjects: many sites and clusters
 # would else fill the memory. A choice.
 _MOST_WITH_SITES = 300
@@ -61,7 +61,7 @@ def known_information(at: Climb, packing: Packing) -> Array:
     n_subjects, n_numbers = at.n_subjects, len(at.vector)
     offsets = packing.of_sites
     n_offsets = offsets.stop - offsets.start
-    enough = _ENOUGH_PER_NUMBER * max(len(staged) - n_offsets, min(len(staged), _MOST_WITH_SITES))
+    enough = ENOUGH_PER_NUMBER * max(len(staged) - n_offsets, min(len(staged), _MOST_WITH_SITES))
     is_whole = n_subjects >= _MANY_PER_NUMBER * n_numbers
     numbers = np.arange(n_numbers) if is_whole else staged
     part = packing if is_whole else replace(packing, within=None, between=None)

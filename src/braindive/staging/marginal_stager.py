@@ -20,6 +20,7 @@ from braindive.staging.expected_information import known_information
 from braindive.staging.marginal_fit import MarginalFit
 from braindive.staging.population import UNKNOWN, Design, Population, StagePrior
 from braindive.staging.posterior import Posterior
+from braindive.staging.profile_likelihood import profile_covariance
 from braindive.staging.site_means import ClusterSites, SiteMeans
 from braindive.staging.stagers import Stages
 from braindive.staging.two_modes import integrate_modes
@@ -176,8 +177,10 @@ class MarginalStager:
         found = fit.climb.problem
         speeds, shifts = fit.climb.evaluation.posterior.mean()
         jacobian = fit.packing.parameter_jacobian(found)
-        information = known_information(fit.climb, fit.packing)
-        covariance = jacobian @ np.linalg.solve(information, jacobian.T)
+        packed = np.linalg.inv(known_information(fit.climb, fit.packing))
+        if fit.packing.curves_vary:
+            packed = profile_covariance(fit, unit, packed)
+        covariance = jacobian @ packed @ jacobian.T
         return cls(
             found.trajectories,
             found.noise,

@@ -1,0 +1,112 @@
+"""Errors of what the likelihood says less of on one side than on the other.
+
+Few people stand before the earliest cluster is half-way. How early that is, and with it the origin
+of the score, hangs on them, and the likelihood falls more slowly to the early side than its
+curvature has it. So the direction in which the parameters move most the scores of those who are no
+controls is looked along, to both sides, and the error there is that of what is found.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from braindive.arrays import Array
+from braindive.staging.curve_uncertainty import ScoreUnit, sensitivities
+from braindive.staging.expected_information import ENOUGH_PER_NUMBER
+from braindive.staging.marginal_fit import MarginalFit
+from braindive.staging.optimum import Climb, look
+from braindive.staging.posterior import FINE, Points
+
+# How far is looked, in standard errors: to about where an interval of 95 % ends.
+_REACH = 2.0
+# By how much the error to one side is at most larger than the curvature has it, where the
+# likelihood hardly falls. A choice.
+_WIDEST = 3.0
+# Longest step of all other parameters, in standard errors of them together: further away their
+# curvature at the optimum says little. A choice.
+_LONGEST = 1.0
+
+
+def profile_covariance(fit: MarginalFit, unit: ScoreUnit, covariance: Array) -> Array:
+    """Covariance of the packed parameters, wider where the profile likelihood is.
+
+    Along one direction, a normal density with a spread of its own on each side (a split normal one)
+    takes the place of the normal one, and its mean square around the estimate that of the variance.
+    Where subjects are many, the likelihood is taken for that of a normal density.
+
+    Parameters
+    ----------
+    fit : MarginalFit
+        At the optimum.
+    unit : ScoreUnit
+        Origin and unit of the user's score.
+    covariance : (n_numbers, n_numbers)
+        By the information at the optimum.
+
+    Returns
+    -------
+    (n_numbers, n_numbers) array
+    """
+    at, packing = fit.climb, fit.packing
+    if at.n_subjects >= ENOUGH_PER_NUMBER * len(packing.of_stages()):
+        return covariance
+    problem, posterior = at.problem, at.evaluation.posterior
+    jacobian = packing.parameter_jacobian(problem)
+    by_speed, by_shift = sensitivities(problem, posterior)
+    (speeds, shifts), (mean, own) = posterior.mean(), posterior.moments()
+    by_stage = np.stack([by_speed / speeds[:, None], by_shift], axis=1) @ jacobian
+    away = (shifts - unit.centre) / unit.spread
+    moves = by_shift - unit.by_centre - np.outer(away, unit.by_spread)
+    moves = moves @ jacobian / np.sqrt(own[:, 1, 1])[:, None]
+    # How long before the disease controls are is another matter, and hardly known.
+    groups = problem.prior.groups
+    along = leading_direction(moves[groups == groups.max()], covariance)
+    others = covariance - np.outer(along, along)
+
+    def see(vector: Array) -> Climb:
+        """Look with points that have moved as the subjects' posteriors have."""
+        prior = packing.unpack(vector, problem).prior
+        points = Points.around(prior, mean + by_stage @ (vector - at.vector), own, FINE)
+        return look(problem, vector, points, packing, fit.priors)
+
+    top, spreads = see(at.vector).objective, []
+    for side in (-_REACH, _REACH):
+        there = see(at.vector + side * along)
+        step = others @ there.gradient
+        length = np.sqrt(max(float(there.gradient @ step), 0.0))
+        points = there.evaluation.posterior.lay_points(there.problem.prior, FINE)
+        vector = there.vector + step * min(1.0, _LONGEST / max(length, 1e-12))
+        beside = look(problem, vector, points, packing, fit.priors)
+        fall = 2 * (top - max(there.objective, beside.objective))
+        spreads.append(_REACH / np.sqrt(max(fall, (_REACH / _WIDEST) ** 2)))
+    # What is found beside the direction is no more than the profile: it shows where errors are
+    # larger than the curvature has them, and not where they are smaller.
+    wider = max(split_normal_square(*spreads) - 1, 0.0)
+    return covariance + wider * np.outer(along, along)
+
+
+def leading_direction(moves: Array, covariance: Array) -> Array:
+    """Direction in which parameters move many quantities most, one standard error long.
+
+    Parameters
+    ----------
+    moves : (n_quantities, n_numbers)
+        Derivatives of the quantities by the parameters.
+    covariance : (n_numbers, n_numbers)
+        Of the parameters.
+    """
+    root = np.linalg.cholesky(covariance)
+    axes = np.linalg.eigh(root.T @ (moves.T @ moves) @ root)[1]
+    return np.asarray(root @ axes[:, -1])
+
+
+def split_normal_square(before: float, after: float) -> float:
+    """Mean square around the mode of a normal density with two spreads.
+
+    Examples
+    --------
+    >>> from braindive.staging.profile_likelihood import split_normal_square
+    >>> split_normal_square(1.0, 1.0), split_normal_square(1.0, 2.0)
+    (1.0, 3.0)
+    """
+    return (after - before) ** 2 + before * after
