@@ -17,6 +17,7 @@ from braindive.dive.vertices import (
     small_cholesky,
     solve_lower,
     solve_upper,
+    with_shared_spread,
 )
 from braindive.values.coordinates import Coordinates
 from braindive.values.local import LocalProducts
@@ -113,6 +114,59 @@ def test_covariance_goes_with_its_functions_when_parameters_change():
             before[:, k] @ COVARIANCE @ before[:, k].T,
             atol=1e-8,
         )
+
+
+# The second curve is half-way at 2, where nobody was seen.
+EARLY = np.linspace(-4, 0.5, 200)
+
+
+def known_alone(noise, scores=EARLY):
+    """Variance of each curve's midpoint in a least-squares fit to one vertex's measurements."""
+    derivatives = CURVES.jacobian(scores)
+    of_vertex = [np.linalg.inv(each.T @ each) for each in derivatives.transpose(1, 0, 2)]
+    return noise**2 * np.array([each[2, 2] for each in of_vertex])
+
+
+@pytest.mark.parametrize("hidden", [0.0, 3.0], ids=["too narrow", "too wide"])
+def test_spread_that_noise_hides_is_that_of_the_other_cluster(hidden):
+    covariance, noise = np.stack([COVARIANCE, COVARIANCE]), np.array([0.3, 0.3])
+    covariance[1, 2, 2] = hidden
+    covariance[1, 0, 2] = covariance[1, 2, 0] = 0.1 * np.sqrt(hidden)
+    found = with_shared_spread(covariance, CURVES, noise, EARLY, np.array([300.0, 100.0]))
+    own, unknown = np.array([0.4, hidden]), known_alone(noise)
+    rough = (3 * own[0] + own[1]) / 4
+    weights = np.array([3, 1]) / (rough**2 + unknown**2)
+    mean = weights @ own / weights.sum()
+    shrinkage = unknown**2 / (unknown**2 + mean**2)
+    np.testing.assert_allclose(found[:, 2, 2], own + shrinkage * (mean - own), rtol=1e-4)
+    # The first is told by its own vertices, the second by the first.
+    np.testing.assert_allclose(found[:, 2, 2], 0.4, rtol=0.1)
+    assert np.linalg.eigvalsh(found).min() > -1e-9
+    if not hidden:
+        others = np.arange(4) != 2
+        np.testing.assert_allclose(found[:, others], covariance[:, others], atol=1e-9)
+
+
+def test_spreads_that_measurements_tell_stay():
+    covariance = np.stack([COVARIANCE, 4 * COVARIANCE])
+    scores, sizes = np.linspace(-6, 8, 400), np.array([300.0, 100.0])
+    found = with_shared_spread(covariance, CURVES, np.array([0.01, 0.01]), scores, sizes)
+    np.testing.assert_allclose(found, covariance, rtol=1e-4, atol=1e-6)
+    # With much noise they are not told, and both are the same.
+    found = with_shared_spread(covariance, CURVES, np.array([20.0, 20.0]), scores, sizes)
+    np.testing.assert_allclose(found[0, 2, 2], found[1, 2, 2], rtol=1e-2)
+
+
+def test_a_curve_that_does_not_move_says_nothing_of_spreads():
+    """Nor does it make a number that is none."""
+    flat = Trajectories(
+        np.array([-1.0, 0.0]), np.array([0.8, 0.6]), np.array([-1.0, 2.0]), np.array([0.5, 0.7])
+    )
+    covariance = np.stack([COVARIANCE, np.zeros((4, 4))])
+    noise, sizes = np.array([0.3, 0.3]), np.array([100.0, 300.0])
+    found = with_shared_spread(covariance, flat, noise, EARLY, sizes)
+    np.testing.assert_allclose(found[0], covariance[0], rtol=1e-2, atol=1e-6)
+    assert np.isfinite(found).all()
 
 
 def test_many_small_matrices_are_solved_at_once(rng):

@@ -80,8 +80,9 @@ def test_the_largest_number_of_groups_that_gains_is_recommended():
     assert found == (3, "The vertices' own curves form 3 groups.")
 
 
-def test_groups_that_cannot_be_told_apart_count_once():
-    assert recommend_n_clusters(groups([50.0, -1.0, 8.0], [2, 2, 3])).n_clusters == 3
+@pytest.mark.parametrize(("gain", "number"), [(8.0, 2), (12.0, 3)])
+def test_groups_that_cannot_be_told_apart_count_once_and_need_more_evidence(gain, number):
+    assert recommend_n_clusters(groups([50.0, -1.0, gain], [2, 2, 3])).n_clusters == number
 
 
 def test_one_group_is_no_area():

@@ -16,12 +16,7 @@ from braindive.evaluation.ring_evidence import (
     noise_in_common,
     rings_of,
 )
-from braindive.evaluation.vertex_groups import (
-    BELIEVED,
-    compare_mixtures,
-    count_groups,
-    effective_number,
-)
+from braindive.evaluation.vertex_groups import compare_mixtures, count_groups, effective_number
 from braindive.evaluation.vertex_mixtures import Places, fit_mixture
 from braindive.simulation.cohorts import smooth_over_graph
 
@@ -98,7 +93,7 @@ def test_even_groups_that_overlap_are_counted(rng, centres, n_groups):
     points = np.column_stack([np.repeat(grid, 2), np.tile([-1.0, 1.0], len(grid))])
     places = Places(points, evidence, 0.0, when.vertices, when.residuals)
     found = compare_mixtures(places, 6, None)
-    best = max(number for number in found if number == 1 or found[number].gain > BELIEVED)
+    best = max(number for number in found if number == 1 or found[number].are_believed(number))
     assert found[best].distinct == n_groups
 
 
@@ -154,7 +149,7 @@ def test_groups_may_differ_in_their_changes_alone(sigmoids, population):
     evidence = log_evidence(population, binned.known_less(population.coarseness(binned)))
     places = Places.of(population, evidence, np.arange(60), np.zeros((16, 60)))
     found = compare_mixtures(places, 5, None)
-    best = max(number for number in found if number == 1 or found[number].gain > BELIEVED)
+    best = max(number for number in found if number == 1 or found[number].are_believed(number))
     assert found[best].distinct == 4
     when = places.along_first(population.mean[0], population.covariance[0, 0])
     assert fit_mixture(when, 4, True).n_distinct() == 2
@@ -212,5 +207,5 @@ def test_number_of_groups_is_the_true_one(n_true, alike):
     )
     model = bd.DIVE(5, people="alike", personal=False, random_state=0).fit(simulation.cohort)
     found = count_groups(model, simulation.cohort, 5)
-    best = max(number for number in found if number == 1 or found[number].gain > BELIEVED)
+    best = max(number for number in found if number == 1 or found[number].are_believed(number))
     assert found[best].distinct == n_true

@@ -17,7 +17,12 @@ from braindive.dive.curves import Bounds, Curves, onset_gradients
 from braindive.dive.design_effect import without_personal_noise
 from braindive.dive.problem import Parameters
 from braindive.dive.timeline import Timeline
-from braindive.dive.vertices import small_cholesky, solve_lower, solve_upper
+from braindive.dive.vertices import (
+    small_cholesky,
+    solve_lower,
+    solve_upper,
+    with_shared_spread,
+)
 from braindive.values.blocks import Block, Found, Step
 from braindive.values.protocol import Products
 
@@ -323,15 +328,16 @@ def map_vertices(
     """
     found = without_personal_noise(measurements, timeline, parameters, responsibilities)
     scores = timeline.scores(found.speeds, found.shifts)
-    covariance = found.vertex_covariance
+    curves, covariance = found.trajectories, found.vertex_covariance
     assert covariance is not None
+    sizes = responsibilities.sum(axis=0) + 1.0
     step = MapVertices(
         Bins.of(scores),
-        found.trajectories,
+        curves,
         found.noise,
-        covariance,
+        with_shared_spread(covariance, curves, found.noise, scores, sizes),
         bounds,
-        onset_gradients(found.trajectories, scores),
+        onset_gradients(curves, scores),
     )
     (onsets, variances), _ = measurements.run(step, responsibilities)
     return VertexMap(onsets, variances)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from braindive.arrays import Array
+from braindive.dive.curves import Curves, onset_gradients
 from braindive.dive.field import expectation
 from braindive.values.coordinates import Coordinates
 
@@ -176,6 +177,59 @@ def without_noise(covariance: Array, design: Coordinates, variances: Array) -> A
     left = effects_of(covariance, design) - variances[:, None, None] * np.eye(design.rank)
     each = zip(left, design.of_derivatives, strict=True)
     return np.stack([_in_parameters(own, derivatives) for own, derivatives in each])
+
+
+def with_shared_spread(
+    covariance: Array, curves: Curves, noise: Array, scores: Array, sizes: Array
+) -> Array:
+    """Psi whose spread of onsets is the other clusters' where noise hides a cluster's own.
+
+    Psi is what is left of the scatter of vertices without noise. Where noise is most of it, as at
+    the ends of the scores, a noise that is slightly wrong leaves nothing, or far too much. Spreads
+    v_k of the onsets are therefore shrunk to their mean, by u_k^2 / (u_k^2 + mean^2), where u_k is
+    the variance of an onset by one vertex's measurements alone. That is the best linear predictor
+    where spreads of clusters differ by about the same share as that by which noise is wrong, a
+    choice.
+
+    Parameters
+    ----------
+    covariance : (n_clusters, n_parameters, n_parameters)
+        Psi.
+    curves : Curves
+        Of the clusters.
+    noise : (n_clusters,)
+        That counts for the curve of a vertex.
+    scores : (n_visits,)
+        At which vertices were seen.
+    sizes : (n_clusters,)
+        Number of vertices.
+
+    Returns
+    -------
+    (n_clusters, n_parameters, n_parameters)
+    """
+    derivatives, slopes = curves.jacobian(scores), curves.slope(scores)
+    gradients = onset_gradients(curves, scores)
+    unknown = np.empty(len(curves))
+    for k, gradient in enumerate(gradients):
+        information = derivatives[:, k].T @ derivatives[:, k] / noise[k] ** 2
+        # Kept invertible where a parameter does not move the curve.
+        information += 1e-9 * np.trace(information) * np.eye(len(gradient))
+        unknown[k] = gradient @ np.linalg.solve(information, gradient)
+    own = np.einsum("kp,kpq,kq->k", gradients, covariance, gradients)
+    rough = np.average(own, weights=sizes)
+    mean = np.average(own, weights=sizes / np.maximum(rough**2 + unknown**2, 1e-300))
+    shrinkage = unknown**2 / np.maximum(mean**2 + unknown**2, 1e-300)
+    found = covariance.copy()
+    for k, spread in enumerate(own + shrinkage * (mean - own)):
+        if spread > own[k]:
+            # The parameters change so when the whole curve moves along the score.
+            along = _inverse(derivatives[:, k]) @ slopes[:, k]
+            found[k] += (spread - own[k]) * np.outer(along, along)
+        elif spread < own[k]:
+            along = covariance[k] @ gradients[k]
+            found[k] -= (1 - spread / own[k]) * np.outer(along, along) / own[k]
+    return found
 
 
 def _in_parameters(own: Array, derivatives: Array) -> Array:

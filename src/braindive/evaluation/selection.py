@@ -19,7 +19,7 @@ from braindive.estimator import DIVE
 from braindive.evaluation.folds import Ids, split_subjects
 from braindive.evaluation.overlap import parcellation_agreement
 from braindive.evaluation.parallel import Report, run_tasks
-from braindive.evaluation.vertex_groups import BELIEVED, Groups, count_groups
+from braindive.evaluation.vertex_groups import Groups, count_groups
 
 # Parcellations that agree less than this between halves of the subjects are not settled.
 _STABLE = 0.6
@@ -144,10 +144,11 @@ def recommend_n_clusters(table: pd.DataFrame) -> Recommendation:
     that both halves of the subjects show are recommended all the same, and the reason says so. Else
     the number of groups that the vertices' own curves form, by the integrated likelihood of
     mixtures (`groups_gain`): the largest number for which there is positive evidence over the best
-    smaller one, of which those count that can be told apart (`groups`). AIC, BIC and the held-out
-    log-likelihood go on rewarding clusters as long as vertices of one cluster differ a little, as
-    they do in every brain; this does not. Where the parcellations of two halves of the subjects
-    have nothing to do with each other, it is 1: there are no areas to tell apart.
+    smaller one, of which those count that can be told apart (`groups`). Where not all of them can,
+    the evidence must be very strong. AIC, BIC and the held-out log-likelihood go on rewarding
+    clusters as long as vertices of one cluster differ a little, as they do in every brain; this
+    does not. Where the parcellations of two halves of the subjects have nothing to do with each
+    other, it is 1: there are no areas to tell apart.
     A number that was not tried gives way to the largest smaller one that was, and 1 is always
     possible.
     Where the groups were not computed, it is the smallest number whose held-out log-likelihood is
@@ -219,8 +220,10 @@ def _without_progression(table: pd.DataFrame) -> Recommendation:
 
 def _by_groups(table: pd.DataFrame, numbers: list[int], rands: Array) -> tuple[int, str]:
     """Choose by the groups that the vertices' own curves form."""
-    believed = np.flatnonzero(table["groups_gain"].to_numpy(float) > BELIEVED)
-    groups = int(table["groups"].to_numpy()[believed[-1]]) if len(believed) else 1
+    groups = 1
+    for number, gain, distinct in zip(numbers, table["groups_gain"], table["groups"], strict=True):
+        if Groups(gain, distinct).are_believed(number):
+            groups = int(distinct)
     if groups == 1:
         return 1, (
             "1 cluster: the vertices' own curves form one group, so there are no areas to tell "
