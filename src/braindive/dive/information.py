@@ -70,8 +70,7 @@ def _missing(
 
     def of_block(block: slice) -> tuple[Array, Array]:
         part, z = data.only(block), responsibilities[block].T
-        # Single precision is enough: this decides how far leaps go, and not what is found.
-        slopes = np.empty((*shape, len(part.counts)), dtype=np.float32)
+        slopes = np.empty((*shape, len(part.counts)))
         inner = along @ part.coefficients.T
         if part.holes.shape[1]:
             inner += over_holes @ part.holes.T
@@ -80,7 +79,7 @@ def _missing(
         )
         slopes[:, :-1] /= variance[:, None, None]
         slopes[:, -1] = part.distances(curves).T / variance[:, None] - part.counts
-        weighted = slopes * z[:, None].astype(np.float32)
+        weighted = slopes * z[:, None]
         flat = weighted.reshape(-1, len(part.counts))
         return weighted @ slopes.transpose(0, 2, 1), flat @ flat.T
 
