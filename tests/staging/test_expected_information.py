@@ -1,11 +1,14 @@
 """How much is known of the parameters, by people who are measured again in simulation."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from people_who_differ import MULTIPLIERS, draw, fit, make_problem
 
 from braindive.staging import expected_information
 from braindive.staging.expected_information import known_information
+from braindive.staging.likelihood import evaluate
 from braindive.staging.optimum import look
 from braindive.staging.posterior import FINER, integrate
 from braindive.staging.simulated import simulate_again
@@ -85,20 +88,41 @@ def test_errors_of_few_people_are_those_of_the_curvature_of_the_likelihood(monke
     assert np.mean(own) > np.mean(expected) + 0.1
 
 
+def shares_of(inverse, found):
+    """Of the curvature that an inverse of the information takes for 1: steps too short or long."""
+    staged = np.ix_(*[found.packing.of_stages()] * 2)
+    root = np.linalg.cholesky(hessian(found))
+    return np.linalg.eigvalsh(root.T @ inverse[staged] @ root)
+
+
 def test_climbs_begin_with_what_the_curvature_of_the_likelihood_is():
     people = {"n_controls": 0, "n_patients": 60, "level": 0.1}
     found = fit(draw(1, midpoints=(-6.0, 2.0, 10.0), **people))
-    at, staged = found.climb, np.ix_(*[found.packing.of_stages()] * 2)
-    root = np.linalg.cholesky(hessian(found))
-
-    def shares(inverse):
-        return np.linalg.eigvalsh(root.T @ inverse[staged] @ root)
-
-    points = at.evaluation.posterior.lay_points(at.problem.prior, FINER)
-    information = at.inverse_information(found.packing, points)
-    assert 0.2 < shares(information).min() < shares(information).max() < 5.0
+    information = shares_of(found.climb.inverse_information(found.packing), found)
+    assert 0.2 < information.min() < information.max() < 5.0
     # Negative control: a diagonal that is added makes steps too short by far.
-    assert shares(at.inverse_products(found.packing, points)).min() < 0.1
+    points = found.climb.evaluation.posterior.lay_points(found.climb.problem.prior, FINER)
+    products = shares_of(found.climb.inverse_products(found.packing, points), found)
+    assert products.min() < 0.1
+
+
+def test_climbs_of_many_begin_with_the_curvature_where_curves_do_not_fit():
+    people = {"n_controls": 0, "n_patients": 400, "level": 0.02, "noise": 0.01}
+    drawn = draw(1, midpoints=(-6.0, 2.0, 10.0), **people)
+    # Ramps in place of sigmoids.
+    scores = (drawn.first[:, None] + drawn.speeds[:, None] * np.arange(4.0)).ravel()
+    ramps = -2 * np.clip((scores[:, None] - drawn.curves.midpoint + 8) / 16, 0.0, 1.0)
+    means = drawn.pooled.means - drawn.curves.evaluate(scores) + ramps
+    found = fit(replace(drawn, pooled=replace(drawn.pooled, means=means)))
+    at = found.climb
+    information = shares_of(at.inverse_information(found.packing), found)
+    assert information.min() > 0.2
+    assert np.sum(information > 3.0) <= 2
+    # Negative control: by the gradients of what was measured, steps are too long by far.
+    points = at.evaluation.posterior.lay_points(at.problem.prior, FINER)
+    gradients = found.packing.gradients(at.vector, at.problem, evaluate(at.problem, points))
+    own = np.linalg.inv(gradients.T @ gradients + np.diag(at.curvature))
+    assert np.sum(shares_of(own, found) > 3.0) >= 4
 
 
 def test_errors_are_the_same_whenever_a_fit_is_repeated():

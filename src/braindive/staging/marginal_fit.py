@@ -114,7 +114,8 @@ class MarginalFit:
         many = evenly(np.arange(n_subjects), _MANY_SUBJECTS)
         nearly = self._go_on(everyone.select(many), posterior.select(many), _FINE_STEPS, ON_THE_WAY)
         nearly = nearly._with_skew(_FINE_STEPS)
-        return nearly._go_on(everyone, posterior, _LAST_STEPS, EXACTLY_THERE)
+        inverse = nearly.climb.told * (len(many) / n_subjects)
+        return nearly._go_on(everyone, posterior, _LAST_STEPS, EXACTLY_THERE, inverse)
 
     def _with_skew(self, steps: int) -> MarginalFit:
         """Let the shifts of the last group be skewed where the data say so.
@@ -194,7 +195,9 @@ class MarginalFit:
         points = posterior.lay_points(start.prior, FINE)
         here = self._climb(start, points, FINE, steps, there, inverse)
         points, finer = self._look_finer(here)
-        inverse, nearly = finer.inverse_information(self.packing, points), max(there, _NEARLY_THERE)
+        nearly, inverse = max(there, _NEARLY_THERE), here.told
+        if not finer.is_many:
+            inverse = finer.inverse_information(self.packing)
         left = finer.left_to_climb(inverse)
         if left < HARDLY_LEFT and not finer.is_many:
             # What few people say themselves may be more than what is expected of them.

@@ -39,9 +39,9 @@ _STEP, _LONGEST, _SHORTEST = 1.0, 3.0, 1e-5
 # Subjects for each number below which a climb begins with the curvature that the one before has
 # told: there are too few for their gradients to tell it. A choice.
 FEW_PER_NUMBER = 3
-# Subjects for each number from which on their gradients alone tell where to begin, and more than
-# which are not asked. Choices.
-_MANY_PER_NUMBER, _MOST_PER_NUMBER = 10, 100
+# Subjects for each number from which on their gradients alone tell how much is known, and who are
+# simulated to tell where to begin. Choices.
+_MANY_PER_NUMBER, _SIMULATED_PER_NUMBER = 10, 15
 # Subjects up to which a climb goes on in short steps: few people leave ways to other optima, which
 # longer steps took in some cohorts of 20 to 70. A choice; starts are compared on no more.
 FEW_SUBJECTS = 300
@@ -117,40 +117,33 @@ class Climb:
         found[np.ix_(others, others)] += expected_information(packing, self.vector, self.problem)
         return np.linalg.inv(found)
 
-    def inverse_information(self, packing: Packing, points: Points) -> Array:
+    def inverse_information(self, packing: Packing) -> Array:
         """Inverse information of the packed parameters, from which a climb begins.
 
-        As `inverse_products`, but nothing is shrunk: parameters of a curve vary together so much
-        that a diagonal has no step along them. Where subjects are few, they are measured again in
-        simulation, until there are enough, and where they are very many, some of them are taken.
+        As the model expects it: from the gradients of subjects who are measured again in
+        simulation. Where curves do not fit well, gradients of what was measured are not as large as
+        the curvature. Nothing is shrunk: parameters of a curve vary together so much that a
+        diagonal has no step along them.
 
         Parameters
         ----------
         packing : Packing
             Of the parameters.
-        points : Points
-            Of the integral.
         """
-        n_numbers, staged, n_times = len(self.vector), packing.of_stages(), 1.0
-        problem, posterior = self.problem, self.evaluation.posterior
-        found = np.diag(self.curvature + 1e-8)
-        if self.is_many:
-            some = evenly(np.arange(self.n_subjects), _MOST_PER_NUMBER * n_numbers)
-            if len(some) < self.n_subjects:
-                problem, n_times = problem.select(some), len(some) / self.n_subjects
-                points = posterior.select(some).lay_points(problem.prior, FINE)
-            at = evaluate(problem, points, "each")
-            gradients = packing.gradients(self.vector, problem, at)
-            return np.linalg.inv(gradients.T @ gradients / n_times + found)
-        if self.n_subjects < _MANY_PER_NUMBER * len(staged):
-            number = -(-_MANY_PER_NUMBER * len(staged) // self.n_subjects)
-            random = np.random.default_rng(_SEED)
-            problem, speeds, shifts = simulate_again(problem, posterior, number, random)
-            points, n_times = points_at(problem, speeds, shifts, FINE), float(number)
+        staged, problem, posterior = packing.of_stages(), self.problem, self.evaluation.posterior
+        wanted = _SIMULATED_PER_NUMBER * len(staged)
+        if self.n_subjects > wanted:
+            some = evenly(np.arange(self.n_subjects), wanted)
+            problem, posterior = problem.select(some), posterior.select(some)
+        number = -(-wanted // self.n_subjects)
+        random = np.random.default_rng(_SEED)
+        problem, speeds, shifts = simulate_again(problem, posterior, number, random)
+        points, n_times = points_at(problem, speeds, shifts, FINE), len(speeds) / self.n_subjects
         part = replace(packing, within=None, between=None)
+        found = np.diag(self.curvature + 1e-8)
         at = evaluate(problem, points, "none")
         gradients = part.gradients(self.vector[staged], problem, at)
-        others = np.setdiff1d(np.arange(n_numbers), staged)
+        others = np.setdiff1d(np.arange(len(found)), staged)
         found[np.ix_(staged, staged)] += gradients.T @ gradients / n_times
         found[np.ix_(others, others)] += observed_information(
             packing, self.vector, self.problem, self.evaluation
@@ -326,7 +319,7 @@ def _first_inverse(here: Climb, packing: Packing, points: Points, is_settled: bo
     The first steps of a fit decide which optimum is found, and are short where little is known.
     """
     if is_settled:
-        return here.inverse_information(packing, points)
+        return here.inverse_information(packing)
     return here.inverse_products(packing, points)
 
 
