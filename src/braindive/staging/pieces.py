@@ -19,8 +19,9 @@ from braindive.values.threads import in_threads
 
 T = TypeVar("T")
 
-# Numbers in an array that is worked on at once, so that it stays in the cache; measured.
-NUMBERS_AT_ONCE = 2**17
+# Numbers in an array that is worked on at once, so that it stays in the cache, and so many that
+# threads rarely wait for each other; measured.
+NUMBERS_AT_ONCE = 2**18
 # Cluster means in a piece of the subjects: few enough to stay in the cache, and enough for numpy to
 # be busy with them; a choice.
 _MEANS_AT_ONCE = 2**15
