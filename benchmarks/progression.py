@@ -1,6 +1,7 @@
 """How often a progression is found where there is none, and missed where there is one.
 
     python benchmarks/progression.py none --seeds 20
+    python benchmarks/progression.py many --seeds 100
     python benchmarks/progression.py paper --seeds 20
     python benchmarks/progression.py beyond --seeds 20
     python benchmarks/progression.py weak --seeds 50
@@ -20,7 +21,7 @@ import numpy as np
 
 import braindive as bd
 from braindive.checks import check_settings
-from braindive.dive.partitions import find_partitions, judge
+from braindive.dive.partitions import find_partitions, judge, leading_vertices, of_some
 from braindive.dive.progression import SIGNIFICANT
 from braindive.fitted import timeline_of
 from braindive.space.smoothing import smooth_over_graph
@@ -50,8 +51,14 @@ def p_value(cohort: bd.Cohort, whole: bool, n_clusters: int = 3) -> float:
     )
     _, settings = check_settings(model, cohort)
     random = np.random.default_rng(np.random.RandomState(0).randint(2**31))
-    _, features = find_partitions(measurements, settings, random)
-    return judge(measurements, timeline_of(cohort), settings, random, features).p_value
+    chosen = leading_vertices(settings, measurements.n_vertices)
+    if chosen is None:
+        _, features = find_partitions(measurements, settings, random)
+        return judge(measurements, timeline_of(cohort), settings, random, features).p_value
+    sample = measurements.sample(chosen)
+    _, features = find_partitions(sample, of_some(settings, chosen), random)
+    some = sample, features
+    return judge(measurements, timeline_of(cohort), settings, random, some=some).p_value
 
 
 def still(
@@ -59,6 +66,7 @@ def still(
     n_subjects: int = 50,
     n_visits: int = 4,
     *,
+    n_vertices: int = _N_VERTICES,
     smooth: int = 0,
     maps: float = 0.0,
     maps_smooth: int = 0,
@@ -72,8 +80,8 @@ def still(
     ----------
     seed : int
         Of everything.
-    n_subjects, n_visits : int
-        Size.
+    n_subjects, n_visits, n_vertices : int
+        Size; on a mesh vertices are its own.
     smooth : int
         Rounds of averaging the noise over neighbours on the cortex; 0 for no mesh.
     maps, maps_smooth : float, int
@@ -87,7 +95,7 @@ def still(
     """
     random = np.random.default_rng(seed)
     space = bd.load_space(_SPACE) if smooth or maps_smooth else None
-    n_vertices = _N_VERTICES if space is None else space.n_vertices
+    n_vertices = n_vertices if space is None else space.n_vertices
     graph = None if space is None else space.graph()
 
     def draw(number: int, rounds: int) -> np.ndarray:
@@ -150,6 +158,13 @@ NONE: dict[str, Make] = {
     "heavy tails, noise grows with the level": lambda seed: still(seed, maps=0.7, heavy=True),
     "each person drifts its own way": lambda seed: still(seed, maps=1.0, drift=0.5),
     "two visits": lambda seed: still(seed, n_visits=2, maps=1.0),
+}
+# Vertices from which on a sample of them is asked first.
+_MANY_VERTICES = 20_000
+MANY: dict[str, Make] = {
+    "pure noise": lambda seed: still(seed, n_vertices=_MANY_VERTICES),
+    "lasting maps": lambda seed: still(seed, n_vertices=_MANY_VERTICES, maps=1.0),
+    "10 people, lasting maps": lambda seed: still(seed, 10, n_vertices=_MANY_VERTICES, maps=1.0),
 }
 PAPER: dict[str, Make] = {
     **{
@@ -252,7 +267,7 @@ def direction(seeds: Iterable[int]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["none", "paper", "beyond", "weak", "direction"])
+    parser.add_argument("what", choices=["none", "many", "paper", "beyond", "weak", "direction"])
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--fit", action="store_true", help="fit the whole model")
@@ -261,7 +276,7 @@ def main() -> None:
     if arguments.what == "direction":
         direction(seeds)
         return
-    cohorts = {"none": NONE, "paper": PAPER, "beyond": BEYOND, "weak": WEAK}
+    cohorts = {"none": NONE, "many": MANY, "paper": PAPER, "beyond": BEYOND, "weak": WEAK}
     table(cohorts[arguments.what], seeds, arguments.fit)
 
 

@@ -8,8 +8,9 @@
     python benchmarks/uncertainty.py midpoints --seeds 6 --jobs 2
     python benchmarks/uncertainty.py unlike --seeds 4 --first-seed 21
 
-Scores are compared with the truth in the same unit: years since the midpoint of the earliest
-cluster, in which the training subjects who are no controls move by one a year on average. In
+Scores are compared with the truth in the same unit: years since the earliest cluster, the mean of
+its vertices, is half-way, in which the training subjects who are no controls move by one a year on
+average. In
 `people` patients count; in `scores` subjects whose true baseline score lies on the informative
 part of the curves (-20 to 25, where some curve is steep). `cohorts` has the settings of both, with
 many cohorts of cluster means alone, to which the marginal fit is told the clusters and where to
@@ -39,7 +40,7 @@ from braindive.staging.expected_information import known_information
 from braindive.staging.marginal_fit import fit_marginal
 from braindive.staging.marginal_stager import MarginalStager, place_subjects
 from braindive.staging.population import Population, StagePrior, groups_of
-from cluster_means import Setting, all_settings, draw_means
+from cluster_means import Setting, all_settings, draw_means, halfway
 from cohorts import beyond, unlike
 
 _INFORMATIVE = (-20.0, 25.0)
@@ -47,7 +48,8 @@ _INFORMATIVE = (-20.0, 25.0)
 
 def true_years(truth: bd.simulation.Truth, training: np.ndarray) -> np.ndarray:
     """True baseline scores in the model's unit; `training` says whose mean speed is 1."""
-    origin, usual = truth.trajectories.midpoint.min(), truth.speeds[training].mean()
+    first = truth.vertices[truth.labels == np.argmin(truth.trajectories.midpoint)]
+    origin, usual = halfway(first.steepness, first.midpoint), truth.speeds[training].mean()
     return np.asarray((truth.shifts - origin) / usual)
 
 

@@ -13,16 +13,22 @@ from braindive.staging.posterior import FINE, FINER
 from braindive.staging.profile_likelihood import (
     leading_direction,
     profile_covariance,
-    split_normal_square,
+    square_of_wider_side,
 )
 
 
 @pytest.mark.parametrize(("before", "after"), [(1.0, 1.0), (0.7, 1.6), (2.0, 0.5)])
-def test_mean_square_of_two_halves_of_normal_densities(before, after):
+def test_an_interval_leaves_as_much_out_as_its_wider_half_alone_would(before, after):
     grid = np.linspace(-20, 20, 400_001)
     density = np.exp(-0.5 * (grid / np.where(grid < 0, before, after)) ** 2)
-    expected = np.sum(density * grid**2) / np.sum(density)
-    assert split_normal_square(before, after) == pytest.approx(expected, rel=1e-6)
+    density /= density.sum()
+    beyond = np.abs(grid) > 1.96 * np.sqrt(square_of_wider_side(before, after))
+    is_wider = (grid < 0) == (before > after)
+    expected = 0.05 * density[is_wider].sum()
+    assert density[beyond & is_wider].sum() == pytest.approx(expected, abs=1e-4)
+    # The other half adds nothing where sides differ.
+    both = 0.025 if before == after else 0.0
+    assert density[beyond & ~is_wider].sum() == pytest.approx(both, abs=1e-3)
 
 
 def test_the_leading_direction_is_one_error_long_and_moves_quantities_most(rng):
@@ -77,7 +83,7 @@ def test_errors_of_the_origin_are_wider_where_few_people_tell_it(few_before):
 def test_errors_are_never_less_than_by_the_curvature(few_before, monkeypatch):
     found, unit, covariance, _ = few_before
     # Were the likelihood to fall on both sides as if errors were half as large.
-    monkeypatch.setattr(profile_likelihood, "split_normal_square", lambda before, after: 0.25)
+    monkeypatch.setattr(profile_likelihood, "square_of_wider_side", lambda before, after: 0.25)
     np.testing.assert_array_equal(profile_covariance(found, unit, covariance), covariance)
 
 
@@ -104,7 +110,7 @@ def test_one_step_nearly_reaches_the_profile_and_never_passes_it(few_before, mon
     found, unit, covariance, _ = few_before
     seen = []
     for name, function in (
-        ("split_normal_square", split_normal_square),
+        ("square_of_wider_side", square_of_wider_side),
         ("leading_direction", leading_direction),
     ):
 

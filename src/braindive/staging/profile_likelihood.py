@@ -3,7 +3,7 @@
 Few people stand before the earliest cluster is half-way. How early that is, and with it the origin
 of the score, hangs on them, and the likelihood falls more slowly to the early side than its
 curvature has it. So the direction in which the parameters move most the scores of those who are no
-controls is looked along, to both sides, and the error there is that of what is found.
+controls is looked along, to both sides, and the error there is that of the side that is less known.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _LONGEST = 1.0
 def profile_covariance(fit: MarginalFit, unit: ScoreUnit, covariance: Array) -> Array:
     """Covariance of the packed parameters, wider where the profile likelihood is.
 
-    Along one direction, a normal density with a spread of its own on each side (a split normal one)
-    takes the place of the normal one, and its mean square around the estimate that of the variance.
-    Where subjects are many, the likelihood is taken for that of a normal density.
+    Along one direction, the spread of the side on which the likelihood falls more slowly takes the
+    place of the standard error. Where subjects are many, the likelihood is taken for that of a
+    normal density, whose sides are alike.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def profile_covariance(fit: MarginalFit, unit: ScoreUnit, covariance: Array) -> 
         spreads.append(_REACH / np.sqrt(max(fall, (_REACH / _WIDEST) ** 2)))
     # What is found beside the direction is no more than the profile: it shows where errors are
     # larger than the curvature has them, and not where they are smaller.
-    wider = max(split_normal_square(*spreads) - 1, 0.0)
+    wider = max(square_of_wider_side(*spreads) - 1, 0.0)
     return covariance + wider * np.outer(along, along)
 
 
@@ -100,13 +100,17 @@ def leading_direction(moves: Array, covariance: Array) -> Array:
     return np.asarray(root @ axes[:, -1])
 
 
-def split_normal_square(before: float, after: float) -> float:
-    """Mean square around the mode of a normal density with two spreads.
+def square_of_wider_side(before: float, after: float) -> float:
+    """Variance for an interval to both sides of an estimate whose sides have their own spreads.
+
+    An error says one number for both sides, and what lies beyond an interval lies on the wider one:
+    with the mean square of both halves, 7 of 100 cohorts had scores too early by more than two
+    errors, and none had them too late.
 
     Examples
     --------
-    >>> from braindive.staging.profile_likelihood import split_normal_square
-    >>> split_normal_square(1.0, 1.0), split_normal_square(1.0, 2.0)
-    (1.0, 3.0)
+    >>> from braindive.staging.profile_likelihood import square_of_wider_side
+    >>> square_of_wider_side(1.0, 1.0), square_of_wider_side(1.0, 2.0)
+    (1.0, 4.0)
     """
-    return (after - before) ** 2 + before * after
+    return max(before, after) ** 2
