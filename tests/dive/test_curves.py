@@ -93,6 +93,28 @@ def test_jacobian_is_the_derivative_with_respect_to_the_parameters(curves):
         np.testing.assert_allclose(jacobian[:, :, p], (up - down) / 2e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("holes", [False, True], ids=["same weights", "own weights"])
+def test_distances_from_points_have_their_derivatives(rng, curves, holes):
+    points = curves.evaluate(SCORES) + rng.normal(size=(len(SCORES), len(curves)))
+    weights = rng.random((len(SCORES), len(curves) if holes else 1))
+    array, found = curves.to_array(), curves.least_squares(points, weights, SCORES)
+
+    def gradient(array):
+        there = curves.from_array(array)
+        weighted = weights * (points - there.evaluate(SCORES))
+        return np.einsum("nk,nkp->pk", weighted, there.jacobian(SCORES))
+
+    away, jacobian = points - curves.evaluate(SCORES), curves.jacobian(SCORES)
+    np.testing.assert_allclose(found.loss, np.sum(weights * away**2, axis=0))
+    np.testing.assert_allclose(found.gradient, gradient(array), atol=1e-10)
+    weights = np.broadcast_to(weights, points.shape)
+    information = np.einsum("nk,nkp,nkq->pqk", weights, jacobian, jacobian)
+    np.testing.assert_allclose(found.information, information, atol=1e-10)
+    for p, step in enumerate(1e-6 * np.eye(curves.n_parameters())):
+        expected = (gradient(array + step) - gradient(array - step)) / 2e-6
+        np.testing.assert_allclose(found.bend[p] - found.information[p], expected, atol=1e-6)
+
+
 def test_curves_are_the_same_in_other_units(curves):
     there, values = (SCORES - 0.7) / 2.5, curves.evaluate(SCORES)
     rescored = curves.rescored(0.7, 2.5)

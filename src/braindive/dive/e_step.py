@@ -57,7 +57,8 @@ def gather(problem: Problem, responsibilities: Array, sums: Array, weights: Arra
 def log_densities(distances: Array, counts: Array, noise: Array) -> Array:
     """D_lk = -n_l / 2 log(2 pi sigma_k^2) - distance_lk / (2 sigma_k^2)."""
     constant = -0.5 * np.log(2 * np.pi * noise**2)
-    return counts[:, None] * constant - distances / (2 * noise**2)
+    # Clusters are few and vertices many: columns are contiguous.
+    return np.multiply(counts[:, None], constant, order="F") - distances / (2 * noise**2)
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,8 @@ class PooledMeans:
         squares : (n_vertices,)
             sum_n V_ln^2 over observed visits.
         """
+        # Visits are many and clusters few: sums run along contiguous columns.
+        sums, weights = np.asfortranarray(sums), np.asfortranarray(weights)
         means = sums / np.maximum(weights, 1e-300)
         within = responsibilities.T @ squares - np.sum(weights * means**2, axis=0)
         return cls(means, weights, np.maximum(within, 0.0))

@@ -100,8 +100,8 @@ class StageProblem:
         """
         timeline, prior = self.timeline, self.speed_prior
         scores = timeline.scores(speeds, shifts)
-        slope = self.trajectories.slope(scores)
-        residuals = self.sums.residuals(self.trajectories.evaluate(scores))
+        curves, slope = self.trajectories.values_and_slope(scores)
+        residuals = self.sums.residuals(curves)
         pull = -(residuals * slope) @ self.noise**-2.0
         stiffness = (self.sums.weights * slope**2) @ self.noise**-2.0
         # d score / d (log speed) = speed * time, d score / d shift = 1

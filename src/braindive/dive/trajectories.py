@@ -55,8 +55,8 @@ def trajectory_gradient(
     gradient : (n_clusters, n_parameters)
     hessian : (n_clusters, n_parameters, n_parameters)
     """
-    jacobian = trajectories.jacobian(scores)
-    residuals = sums.residuals(trajectories.evaluate(scores))
+    curves, jacobian = trajectories.values_and_jacobian(scores)
+    residuals = sums.residuals(curves)
     gradient = -np.einsum("nkp,nk->kp", jacobian, residuals) / noise[:, None] ** 2
     by_cluster = jacobian.transpose(1, 2, 0)
     hessian = (by_cluster * sums.weights.T[:, None, :]) @ by_cluster.transpose(0, 2, 1)

@@ -269,31 +269,35 @@ def carried_over(covariance: Array, before: Array, after: Array) -> Array:
 
 
 def small_cholesky(matrices: Array) -> Array:
-    """Lower factors of many small matrices, (rank, rank, n)."""
-    rank = len(matrices)
-    factor = np.zeros_like(matrices)
-    for i in range(rank):
-        for j in range(i + 1):
-            left = matrices[i, j].copy()
-            for m in range(j):
-                left -= factor[i, m] * factor[j, m]
-            factor[i, j] = np.sqrt(np.maximum(left, 1e-12)) if i == j else left / factor[j, j]
+    """Lower factors of many small matrices, (rank, rank, n); what is above has no meaning."""
+    factor = np.array(matrices)
+    for i in range(len(factor)):
+        # Few calls for all rows below at once: with few matrices calls take the time.
+        below = factor[i + 1 :, i]
+        pivot = np.sqrt(np.maximum(factor[i, i], 1e-12), out=factor[i, i])
+        below /= pivot
+        factor[i + 1 :, i + 1 :] -= below[:, None] * below
     return factor
 
 
 def solve_lower(factor: Array, right: Array) -> Array:
     """Solve L x = b for many small lower L, (rank, rank, n); b is (rank, ..., n)."""
-    out = np.empty_like(right)
+    out = np.array(right)
     for i in range(len(factor)):
-        known = sum(factor[i, j] * out[j] for j in range(i))
-        out[i] = (right[i] - known) / factor[i, i]
+        out[i] /= factor[i, i]
+        out[i + 1 :] -= _beside(factor[i + 1 :, i], out) * out[i]
     return out
 
 
 def solve_upper(factor: Array, right: Array) -> Array:
     """Solve L' x = b for many small lower L, (rank, rank, n); b is (rank, ..., n)."""
-    out = np.empty_like(right)
+    out = np.array(right)
     for i in reversed(range(len(factor))):
-        known = sum(factor[j, i] * out[j] for j in range(i + 1, len(factor)))
-        out[i] = (right[i] - known) / factor[i, i]
+        out[i] /= factor[i, i]
+        out[:i] -= _beside(factor[i, :i], out) * out[i]
     return out
+
+
+def _beside(rows: Array, right: Array) -> Array:
+    """Rows, (m, n), with as many axes as the right-hand sides have."""
+    return rows.reshape(len(rows), *(1,) * (right.ndim - 2), rows.shape[1])

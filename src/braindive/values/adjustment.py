@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from braindive.arrays import IntArray
-from braindive.values.blocks import Block, Found, Step
+from braindive.arrays import BoolArray, IntArray
+from braindive.values.blocks import Block, Found, Own, Step
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,10 @@ class Adjusted(Step):
     def chooses_vertices(self) -> bool:  # type: ignore[override]
         """As the step does."""
         return self.step.chooses_vertices
+
+    def chosen(self, own: Own) -> BoolArray | None:
+        """As the step does, by its own inputs."""
+        return self.step.chosen(own[4 if self.step.needs_summary else 1 :])
 
     def width(self, block: Block) -> int:
         """As many as the step works on at once."""

@@ -176,15 +176,19 @@ class Block:
             return
         for start in range(0, self.n_vertices, width):
             own = slice(start, min(start + width, self.n_vertices))
-            first = self.where.start
-            piece = replace(
-                self,
-                where=slice(first + own.start, first + own.stop),
-                values=self.values[:, own],
-                observed=None if self.observed is None else self.observed[:, own],
-                summary=None if self.summary is None else part_of(self.summary, own),
-            )
-            yield own, piece
+            yield own, replace(self.part(own), buffers=self.buffers)
+
+    def part(self, own: slice) -> Block:
+        """Some of the vertices, with memory of their own."""
+        first = self.where.start
+        return replace(
+            self,
+            where=slice(first + own.start, first + own.stop),
+            values=self.values[:, own],
+            observed=None if self.observed is None else self.observed[:, own],
+            summary=None if self.summary is None else part_of(self.summary, own),
+            buffers={},
+        )
 
 
 def part_of(summary: Summary, where: slice) -> Summary:
@@ -204,6 +208,10 @@ class Step:
     """Whether blocks have to come with the summary of their vertices."""
     chooses_vertices: ClassVar[bool] = False
     """Whether arrays hold some of the vertices only, and are joined as long as they are."""
+
+    def chosen(self, own: Own) -> BoolArray | None:
+        """Of which vertices all arrays are, where the inputs of all vertices say so."""
+        return None
 
     def width(self, block: Block) -> int:
         """Vertices that the step works on at once; wider blocks are cut."""

@@ -13,7 +13,7 @@ from typing import Self
 
 import numpy as np
 
-from braindive.arrays import Array, IntArray
+from braindive.arrays import Array, BoolArray, IntArray
 from braindive.values.blocks import Block, Found, Own, Step, Unit, part_of
 from braindive.values.products import BlockProducts
 from braindive.values.storage import Stored, fitting_width, mapped
@@ -73,7 +73,7 @@ class LocalProducts(BlockProducts):
     def run_step(self, step: Step, unit: Unit, own: Own) -> Found:
         """Run a step over all blocks, in threads."""
         summary = self.summary if step.needs_summary else None
-        joined = Joined(self.n_vertices, step.chooses_vertices)
+        joined = Joined(self.n_vertices, step.chooses_vertices, step.chosen(own))
 
         def take(where: slice, values: Array) -> list[tuple[Array, ...]]:
             """What the pieces of a block add to the sums; their arrays are put in place here."""
@@ -110,13 +110,20 @@ class Joined:
     ----------
     n_vertices : int
         Number of all vertices.
-    chosen : bool
+    chooses : bool
         Whether parts hold some of their vertices only.
+    chosen : (n_vertices,) bool or None
+        Which these are, where that is known: then nothing is copied twice.
     """
 
-    def __init__(self, n_vertices: int, chosen: bool = False) -> None:
-        self._n_vertices = n_vertices
-        self._parts: dict[int, tuple[Array, ...]] | None = {} if chosen else None
+    def __init__(
+        self, n_vertices: int, chooses: bool = False, chosen: BoolArray | None = None
+    ) -> None:
+        mine = np.ones(n_vertices, dtype=int) if chosen is None else chosen
+        # Chosen vertices before each vertex.
+        self._places = np.concatenate([[0], np.cumsum(mine)])
+        in_parts = chooses and chosen is None
+        self._parts: dict[int, tuple[Array, ...]] | None = {} if in_parts else None
         self._whole: tuple[Array, ...] | None = None
         self._lock = threading.Lock()
 
@@ -125,13 +132,15 @@ class Joined:
         if self._parts is not None:
             self._parts[where.start] = arrays
             return
+        number = int(self._places[-1])
         with self._lock:
             if self._whole is None:
                 self._whole = tuple(
-                    np.empty((*part.shape[:-1], self._n_vertices), part.dtype) for part in arrays
+                    np.empty((*part.shape[:-1], number), part.dtype) for part in arrays
                 )
+        here = slice(self._places[where.start], self._places[where.stop])
         for whole, part in zip(self._whole, arrays, strict=True):
-            whole[..., where] = part
+            whole[..., here] = part
 
     def arrays(self) -> tuple[Array, ...]:
         """All that were taken, in the order of the vertices."""

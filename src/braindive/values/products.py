@@ -26,6 +26,7 @@ from braindive.values.blocks import Adjustment, Block, Found, Own, ResidualStep,
 from braindive.values.coordinates import Coordinates
 from braindive.values.protocol import AssignVertices, Swept
 from braindive.values.sampling import FEW, Copy, OfSome, evenly_spread
+from braindive.values.threads import in_threads
 
 # In which values are summarised before their standard unit is known: their own.
 AS_THEY_ARE = Unit(0.0, 1.0)
@@ -232,6 +233,8 @@ class BlockProducts(ABC):
         (values,), _ = self.run(OfSome(Copy()), chosen)
         found = CopiedProducts(values, self.missing, self.unit)
         found.weights = self.weights
+        counts, means, energies = self.summary
+        found.summary = (counts[chosen], means[chosen], energies[chosen])
         # The first are asked for again, and reading them takes as long as all.
         if self._sampled is None and np.mean(chosen) <= FEW:
             self._sampled = chosen, found
@@ -272,7 +275,7 @@ class BlockProducts(ABC):
 
 
 class CopiedProducts(BlockProducts):
-    """Products of values in memory that are too few to be worth threads.
+    """Products of some values, copied into memory.
 
     Parameters
     ----------
@@ -296,18 +299,18 @@ class CopiedProducts(BlockProducts):
         return other
 
     def run_step(self, step: Step, unit: Unit, own: Own) -> Found:
-        """Run a step over all vertices, in pieces as wide as it likes."""
+        """Run a step over all vertices, in pieces as wide as it likes, in threads."""
         summary = self.summary if step.needs_summary else None
         observed = ~np.isnan(self._values) if self.missing else None
         everything = slice(0, self.n_vertices)
         block = Block(everything, self._values, observed, unit, summary, self.weights)
-        arrays, totals = [], []
-        for inside, piece in block.pieces(min(step.width(block), _PIECE)):
-            mine = (None if each is None else each[inside] for each in own)
-            found, sums = step(piece, *mine)
-            # Arrays may lie in memory that the next piece uses again.
-            arrays.append([np.array(each) for each in found])
-            totals.append(sums)
+
+        def take(part: slice) -> Found:
+            mine = (None if each is None else each[part] for each in own)
+            return step(block.part(part), *mine)
+
+        width = min(step.width(block), _PIECE)
+        arrays, totals = zip(*in_threads(take, self.n_vertices, width), strict=True)
         joined = tuple(np.concatenate(parts, axis=-1) for parts in zip(*arrays, strict=True))
         return joined, tuple(np.sum(parts, axis=0) for parts in zip(*totals, strict=True))
 

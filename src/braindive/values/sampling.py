@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from braindive.arrays import BoolArray
-from braindive.values.blocks import Block, Found, Step
+from braindive.values.blocks import Block, Found, Own, Step
 
 ENOUGH = 10_000
 """Vertices that are enough; from twice as many on there is a sample. A choice: of 1,816 visits they
@@ -62,6 +62,10 @@ class OfSome(Step):
     step: Step
     needs_summary: ClassVar[bool] = True
     chooses_vertices: ClassVar[bool] = True
+
+    def chosen(self, own: Own) -> BoolArray | None:
+        """Those that the step works on."""
+        return own[0]
 
     def __call__(self, block: Block, *own: Any) -> Found:
         """Return what the step finds of them."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from braindive.arrays import Array, BoolArray
-from braindive.dive.curves.protocol import Bounds, Curves
+from braindive.dive.curves.protocol import Bounds, Curves, LeastSquares
 from braindive.dive.priors import Normal
 
 # In units of the spread of the scores: from nearly linear to nearly a step, with midpoints up to
@@ -21,6 +22,8 @@ _USUAL_STEEPNESS = 4.0
 _NEAR_PLATEAU = 0.1
 # Steepnesses and midpoints of the grid on which a start is looked for.
 _GRID = (14, 41)
+# Place of each entry of a symmetric matrix of four parameters in the list of the different ones.
+_UPPER = np.array([[0, 1, 2, 3], [1, 4, 5, 6], [2, 5, 7, 8], [3, 6, 8, 9]])
 
 
 @dataclass(frozen=True)
@@ -76,12 +79,63 @@ class Trajectories(Curves):
     def _derivatives(self, g: Array, scores: Array) -> Array:
         bend = self.amplitude * g * (1 - g)
         # Parameters lie apart in memory: sums over scores run along each of them.
-        parts = np.empty((4, *g.shape), dtype=g.dtype)
+        if g.flags.f_contiguous:
+            parts = np.empty((4, *g.T.shape), dtype=g.dtype).transpose(0, 2, 1)
+        else:
+            parts = np.empty((4, *g.shape), dtype=g.dtype)
         parts[0], parts[3] = g, 1.0
         np.subtract(_floating(scores)[:, None], self.midpoint, out=parts[1])
         parts[1] *= bend
         np.multiply(bend, -self.steepness, out=parts[2])
         return np.moveaxis(parts, 0, 2)
+
+    def least_squares(self, points: Array, weights: Array, scores: Array) -> LeastSquares:
+        """How far each of many curves lies from points of its own.
+
+        With t = s - c and h = g (1 - g) the derivatives are g, a t h, -a b h and 1: all that is
+        needed are sums of a few products of g, h and the residuals, times 1, t and t^2.
+        """
+        a, b = self.amplitude, self.steepness
+        # Sums with powers of the score, from which those with powers of t follow.
+        origin = scores.mean()
+        places, c = scores - origin, self.midpoint - origin
+        parts = np.empty((8, *points.shape), dtype=points.dtype)
+        with_g, with_h, with_gh, with_hh, with_r, with_rg, with_rh, with_bend = parts
+        g = self._rise(scores)
+        np.multiply(weights, g, out=with_g)
+        np.multiply(with_g, 1 - g, out=with_h)
+        np.multiply(with_h, g, out=with_gh)
+        np.subtract(with_h, with_gh, out=with_hh)
+        with_hh *= g
+        residuals = points - (a * g + self.baseline)
+        np.multiply(weights, residuals, out=with_r)
+        loss = np.einsum("nk,nk->k", with_r, residuals)
+        np.multiply(with_r, g, out=with_rg)
+        # The second derivative of the logistic function is h (1 - 2 g).
+        np.multiply(with_rg, 1 - g, out=with_rh)
+        np.multiply(with_rh, 1 - 2 * g, out=with_bend)
+        powers = np.stack([np.ones_like(places), places, places**2])
+        sums = np.matmul(powers, parts)
+        once, by_s = sums[:, 0], sums[:, 1]
+        by_t = by_s - c * once
+        by_t2 = sums[[3, 7], 2] - c * (by_s[[3, 7]] + by_t[[3, 7]])
+        s_g, s_h, s_gh, s_hh, s_r, s_rg, s_rh, s_bend = once
+        scale = np.stack([np.ones_like(a), a, -a * b, np.ones_like(a)])
+        gradient = np.stack([s_rg, by_t[6], s_rh, s_r])
+        gradient *= scale
+        total = powers[0] @ np.broadcast_to(weights, points.shape)
+        unique = np.stack(
+            [s_g - s_h, by_t[2], s_gh, s_g, by_t2[0], by_t[3], by_t[1], s_hh, s_h, total]
+        )
+        information = unique[_UPPER]
+        information *= scale[:, None] * scale
+        bend = np.zeros_like(information)
+        bend[0, 1] = bend[1, 0] = by_t[6]
+        bend[0, 2] = bend[2, 0] = -b * s_rh
+        bend[1, 1] = a * by_t2[1]
+        bend[1, 2] = bend[2, 1] = -a * (s_rh + b * by_t[7])
+        bend[2, 2] = a * b**2 * s_bend
+        return LeastSquares(loss, gradient, information, bend)
 
     def at_points(self, scores: Array) -> SigmoidsAtPoints:
         """Values at several scores of every visit; derivatives come of the same exponentials."""
@@ -181,7 +235,9 @@ class Trajectories(Curves):
         return Trajectories(amplitude, b[best], c[best], baseline)
 
     def _rise(self, scores: Array) -> Array:
-        away = _floating(scores)[:, None] - self.midpoint
+        # Along what there is more of: a loop over three curves takes twice the time.
+        order: Literal["C", "F"] = "F" if len(scores) > len(self) else "C"
+        away = np.subtract(_floating(scores)[:, None], self.midpoint, order=order)
         away *= self.steepness
         return _logistic(away)
 
