@@ -7,9 +7,12 @@ from braindive.dive.curves.sigmoid import Trajectories
 from braindive.dive.e_step import Assign, with_covariance
 from braindive.dive.problem import Parameters
 from braindive.dive.timeline import Timeline
+from braindive.values import products as module
 from braindive.values import sampling
+from braindive.values.blocks import Adjustment
 from braindive.values.local import LocalProducts
 from braindive.values.sampling import evenly_spread
+from braindive.values.walking import one_thread_per_product
 
 
 @pytest.fixture(params=[0.0, 0.1], ids=["dense", "holes"])
@@ -43,6 +46,34 @@ def test_products_of_a_sample_are_those_of_its_vertices(values, weighted):
     ]:
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_a_sample_of_adjusted_values_has_their_summary(values):
+    random = np.random.default_rng(1)
+    sites, offsets = np.arange(30) % 3, random.standard_normal((3, 200))
+    chosen = random.random(200) < 0.3
+    everything = products(values, block_size=64).adjusted(Adjustment(offsets, sites))
+    some, less = everything.sample(chosen), (values - offsets[sites])[:, chosen]
+    alone = products(less, unit=everything.unit)
+    for one, other in zip(some.summary, alone.summary, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+    z = random.dirichlet(np.ones(3), int(chosen.sum()))
+    for one, other in zip(some.pool(z), alone.pool(z), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_threads_do_not_change_a_sample(monkeypatch):
+    monkeypatch.setattr(module, "_PIECE", 16)
+    random = np.random.default_rng(0)
+    values = random.standard_normal((30, 200)).astype(np.float32)
+    chosen, curves = np.arange(200) % 2 == 0, random.standard_normal((30, 3))
+    found = []
+    for n_jobs in (1, 4):
+        some = products(values).sample(chosen)
+        with one_thread_per_product(n_jobs):
+            found.append(some.sweep(curves, Assign(np.ones(3)))[:4])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_a_copy_is_kept_of_few_vertices_only(values):

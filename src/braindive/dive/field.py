@@ -113,7 +113,7 @@ def start_strength(log_densities: Array, responsibilities: Array, graph: csr_arr
     if log_densities.shape[1] == 1:
         return WEAKEST
     strengths = (0.1, 0.3, 1.0, 2.0, 4.0, 8.0, 16.0)
-    values = _objectives(strengths, log_densities, responsibilities, graph)
+    values = _objectives(strengths, log_densities, np.asfortranarray(responsibilities), graph)
     best = strengths[int(np.argmax(values))]
     top = np.partition(log_densities, -2, axis=1)[:, -2:]
     gap = float(np.median(np.abs(top[:, 1] - top[:, 0])))
@@ -155,7 +155,7 @@ def estimate_strength(
 
     here = min(max(start, WEAKEST), STRONGEST)
     above = min(here * growth, STRONGEST)
-    first = (here / growth, here, above)
+    first = list(dict.fromkeys((here / growth, here, above)))
     values = _objectives(first, log_densities, responsibilities, graph)
     points = dict(zip(first, values, strict=True))
     while max(points, key=points.__getitem__) == min(points) > WEAKEST:
@@ -216,22 +216,13 @@ def settle_anew(density: Array, before: Array, graph: csr_array, strength: float
     From the data alone, the field grows: at full strength at once, islands of wrong labels hold
     themselves (agreement .913 in place of .981 on a noisy cortex).
     """
-
-    def from_the_data() -> Array:
-        z, level = expectation(density), min(_FIRST_LEVEL, strength)
-        while level < strength:
-            z, _ = settle(density, z, graph, level, sweeps=_SWEEPS_ON_THE_WAY)
-            level *= _GROWING
-        return z
-
-    starts = (from_the_data, lambda: before)
-
-    def follow(part: slice) -> tuple[float, Array]:
-        z, _ = settle(density, starts[part.start](), graph, strength)
-        return _log_posterior(density, z, graph, strength), z
-
-    anew, again = in_threads(follow, len(starts), 1)
-    return anew[1] if anew[0] >= again[0] else again[1]
+    anew = expectation(density)
+    level = min(_FIRST_LEVEL, strength)
+    while level < strength:
+        anew, _ = settle(density, anew, graph, level, sweeps=_SWEEPS_ON_THE_WAY)
+        level *= _GROWING
+    found = [settle(density, z, graph, strength)[0] for z in (anew, before)]
+    return max(found, key=lambda z: _log_posterior(density, z, graph, strength))
 
 
 def _log_posterior(density: Array, z: Array, graph: csr_array, strength: float) -> float:

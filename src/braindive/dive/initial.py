@@ -89,10 +89,12 @@ def cluster_vertices(
     leading = axes[:, -4:]
     directions = [leading[:, -1]]
     directions += [leading @ random.standard_normal(leading.shape[1]) for _ in range(n_starts - 1)]
+    # Equal parts of whatever order.
+    places = np.arange(len(sample)) * n_clusters // len(sample)
     found: list[KMeans] = []
     for direction in directions:
-        rank = np.argsort(np.argsort(centred @ direction, kind="stable"), kind="stable")
-        part = rank * n_clusters // len(sample)
+        part = np.empty(len(sample), dtype=int)
+        part[np.argsort(centred @ direction, kind="stable")] = places
         centres = np.stack([sample[part == k].mean(axis=0) for k in range(n_clusters)])
         with warnings.catch_warnings():
             # Fewer different vertices than clusters: the fit itself says which end up empty.
