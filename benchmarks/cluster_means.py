@@ -120,7 +120,7 @@ def all_settings() -> list[Setting]:
         Setting(
             "independent, 1,000 that differ, offsets 0.3", differ=True, personal_offset=0.3, maps=5
         ),
-        Setting("independent, 1,000 vertices, as flat as the mean of some", steepness=0.295),
+        Setting("independent, 1,000 flatter vertices", steepness=0.295),
         Setting("independent, 1,000 that differ, 2,000 people", differ=True, n_training=2000),
     ]
 
