@@ -33,6 +33,8 @@ PEOPLE = ("alike", "differ")
 """Whether maps of people are the same but for disease and noise, or differ persistently."""
 TRUTH = "true stage"
 """Not a model: what a perfect staging would reach."""
+STAGE = "stage"
+"""Measure that only a simulation has: correlation with the true stage."""
 N_SUBJECTS, N_SCANS = 454, 1973
 # Regions of the atlas in a hemisphere, as many as the Desikan-Killiany atlas has.
 _REGIONS = 34
@@ -145,13 +147,15 @@ def adni_fold(
     """One model and fold of the paper's comparison, for work that is done in pieces.
 
     Together the folds are what `compare_models` gives on the same cohort; rows of DIVE also hold
-    the labels found, for the overlap between folds. The "true stage" has correlations alone.
+    the labels found, for the overlap between folds. All models are also judged by the true stage;
+    the "true stage" itself has correlations with cognitive scores alone.
     """
     cohort, atlas = adni_like_cohort(n_subjects, space, seed, people)
     results = score_columns(cohort, list(TESTS))
     test_subjects = split_subjects(cohort, n_folds, seed, smallest=3)[fold]
     if model == TRUTH:
         return _truth_rows(cohort, results, test_subjects)
+    results = results.assign(**{STAGE: cohort.table["true_stage"].to_numpy(float)})
     fitted, rows = evaluate_fold(_models(atlas, seed)[model], cohort, test_subjects, results)
     if "ROI" not in model and hasattr(fitted, "labels_") and model != "no staging":
         rows.append({"measure": "labels", "value": fitted.labels_.tolist(), "n": 0})

@@ -9,7 +9,7 @@ from scipy import stats
 from sklearn.metrics import adjusted_rand_score
 
 import braindive as bd
-from adni import adni_fold, adni_like_cohort
+from adni import STAGE, adni_fold, adni_like_cohort
 from braindive.evaluation.folds import split_subjects
 from braindive.evaluation.selection import selection_table
 from braindive.simulation.cognition import TESTS
@@ -126,9 +126,11 @@ def test_the_adni_like_cohort_has_the_shape_of_adni():
 
 def test_pieces_of_the_comparison_are_judged_on_every_measure():
     rows = adni_fold("mean map", "alike", 0, 2, 24, "fsaverage5-left", 0)
-    assert [row["measure"] for row in rows] == [*TESTS, "RMSE"]
+    assert [row["measure"] for row in rows] == [*TESTS, STAGE, "RMSE"]
     assert all(np.isfinite(row["value"]) for row in rows)
     assert all(np.isfinite(row["pearson"]) for row in rows[:-1])
+    # The mean map follows the true stage far more closely than noisy cognitive scores do.
+    assert rows[len(TESTS)]["value"] > max(row["value"] for row in rows[: len(TESTS)])
 
 
 def test_people_of_the_adni_like_cohort_may_differ_persistently():
