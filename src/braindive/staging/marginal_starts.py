@@ -45,7 +45,8 @@ def find_starts(
     """Starts of each direction of the disease that is possible.
 
     The leading component of the cluster means in units of the noise within people, which
-    persistent differences hardly spoil; and what the EM found.
+    persistent differences hardly spoil where they are small; the direction in which people change,
+    which they do not spoil where they are large; and what the EM found.
     """
     shifts, z_value = _component_shifts(pooled, timeline)
     if not timeline.has_follow_up:
@@ -57,6 +58,9 @@ def find_starts(
     ones, found = np.ones(timeline.n_subjects), []
     for sign in (1.0, -1.0) if doubtful else (1.0,):
         starts = [_search(pooled, timeline, parameters, ones, sign * shifts)]
+        if timeline.has_follow_up:
+            forward = sign * _change_shifts(pooled, timeline)
+            starts.append(_search(pooled, timeline, parameters, ones, forward))
         same_way = float(np.corrcoef(sign * shifts, parameters.shifts)[0, 1]) >= 0
         if same_way:
             starts.append(Start(parameters.trajectories, parameters.speeds, parameters.shifts))
@@ -95,6 +99,27 @@ def _component_shifts(pooled: PooledMeans, timeline: Timeline) -> tuple[Array, f
     z_value = slope / (np.sqrt(residual @ residual / freedom / power) + 1e-300)
     pace = max(abs(slope), 1.0 / _LONGEST_COURSE)
     return (np.sign(slope) or 1.0) * averages / pace, float(z_value)
+
+
+def _change_shifts(pooled: PooledMeans, timeline: Timeline) -> Array:
+    """Where people are along the direction of change, moving forward at speed 1.
+
+    Were curves straight, m = a s + u + e, with a known from how people change on average. The best
+    linear estimate of s is a' (B + E)^-1 m, up to a factor, and a' Cov(m)^-1 m is the same, since
+    Cov(m) is B + E and a multiple of a a'.
+    """
+    means, times = _filled(pooled), timeline.times
+    counts = timeline.n_visits_of_subject[:, None]
+    averages = timeline.by_subject(means) / counts
+    slope = times @ (means - averages[timeline.subject_of_visit]) / float(times @ times)
+    away = averages - averages.mean(axis=0)
+    covariance = away.T @ away / len(away)
+    floor = 1e-6 * np.diag(np.maximum(np.diag(covariance), np.diag(covariance).mean()) + 1e-300)
+    weights = np.linalg.solve(covariance + floor, slope)
+    along = away @ weights
+    # No further apart than the longest course, where hardly anybody changes.
+    pace = max(float(slope @ weights), float(np.std(along)) / _LONGEST_COURSE, 1e-300)
+    return np.asarray(along / pace)
 
 
 def _filled(pooled: PooledMeans) -> Array:
