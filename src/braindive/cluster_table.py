@@ -22,7 +22,8 @@ def change_errors(internal: Internal, marginal: MarginalStager | None) -> Array:
     curves = internal.parameters.trajectories
     if marginal is None or not curves.has_amplitude():
         return np.full(len(curves), np.nan)
-    variances = np.diag(marginal.curve_uncertainty.covariance)
+    known = marginal.curve_uncertainty
+    variances = known.inflation * np.diag(known.covariance)
     own = variances[: curves.to_array().size : curves.n_parameters()]
     return np.asarray(internal.scale.value_errors(np.sqrt(own)))
 

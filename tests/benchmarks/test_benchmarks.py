@@ -14,9 +14,21 @@ TABLES = {
     "A cohort of the size of ADNI": [
         "without spatial field",
         "with estimated spatial field",
+        "without spatial field, vertices taken for alike",
+        "with estimated spatial field, vertices taken for alike",
         "without spatial field, and how to predict",
         "without spatial field, every vertex's own curve in the EM",
         "4 clusters, without spatial field",
+    ],
+    "Where the time goes": [
+        "mean and spread of every vertex",
+        "starts, test of progression and EM on a sample of the vertices",
+        "EM on all vertices",
+        "marginal fit and standard errors",
+        "labels by the curves of the marginal fit",
+        "every vertex's own curve",
+        "everything else",
+        "all",
     ],
     "How time grows": [
         "162 vertices",
@@ -56,6 +68,40 @@ def test_a_quick_run_writes_every_table(tmp_path):
     text = page.read_text(encoding="utf-8")
     assert {title: rows_of_section(text, title) for title in TABLES} == TABLES
     assert "nan" not in text
+
+
+@pytest.mark.filterwarnings("ignore::braindive.BraindiveWarning")
+def test_a_part_of_a_fit_is_timed_without_the_parts_inside_of_it(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    import braindive as bd
+    import parts
+
+    def wait(seconds, inside):
+        def call(*given, **more):
+            now[0] += seconds
+            return inside(*given, **more)
+
+        return call
+
+    # A clock that stands still but for what two of the parts add, one of them inside the other.
+    now = [0.0]
+    monkeypatch.setattr(parts.time, "perf_counter", lambda: now[0])
+    relabel = parts.braindive.answers.relabel
+    answer = parts.braindive.results.marginal_answer
+    monkeypatch.setattr(parts.braindive.answers, "relabel", wait(5.0, relabel))
+    monkeypatch.setattr(parts.braindive.results, "marginal_answer", wait(2.0, answer))
+    cohort = bd.simulate_cohort(20, n_vertices=60, noise=0.3, random_state=0).cohort
+    with parts.clocks() as seconds:
+        bd.DIVE(2, personal=False, random_state=0).fit(cohort)
+    found = {name: taken for name, taken in seconds.items() if taken}
+    assert found == {
+        "marginal fit and standard errors": 2.0,
+        "labels by the curves of the marginal fit": 5.0,
+    }
+    # Afterwards nothing is timed.
+    seconds.clear()
+    bd.DIVE(2, personal=False, random_state=0).fit(cohort)
+    assert not seconds
 
 
 @pytest.mark.parametrize("subdivisions", [0, 1, 3])

@@ -211,3 +211,61 @@ def test_fixed_clusters_need_no_start(cohort, rough):
 def test_the_number_of_clusters_of_a_start_is_not_to_be_chosen(cohort, rough):
     with pytest.raises(bd.ParameterError, match="has its number of clusters; leave start out"):
         bd.select_n_clusters(cohort, [2, 3], model=bd.DIVE(start=rough))
+
+
+def smooth_people():
+    """People who differ by smooth maps that are larger than what the disease changes in years."""
+    return bd.simulate_cohort(
+        200,
+        4,
+        space="fsaverage5-left",
+        midpoints=(-6.0, 0.0, 6.0, 12.0),
+        n_patches=20,
+        amplitude=-2.0,
+        slope=-0.2,
+        steepness_variation=0.0,
+        midpoint_variation=0.0,
+        mean_shift=2.0,
+        shift_sd=9.0,
+        control_share=0.35,
+        controls_shift=(-22.0, 3.0),
+        controls_speed=0.3,
+        personal_offset=1.3,
+        personal_smoothing=40,
+        noise=0.45,
+        noise_smoothing=3,
+        dtype="float32",
+        random_state=8306,
+    )
+
+
+def test_a_field_does_not_hold_how_people_differ(monkeypatch):
+    simulation = smooth_people()
+    without = "braindive.dive.starts.may_begin_without_field"
+
+    def fit(people):
+        model = bd.DIVE(4, people=people, personal=False, random_state=0).fit(simulation.cohort)
+        return model, bd.match_clusters(model, simulation.truth.labels).agreement
+
+    model, agreement = fit("alike")
+    assert agreement > 0.95
+    # From k-means alone a worse optimum is found, by labels and by the objective.
+    monkeypatch.setattr(without, lambda settings: False)
+    other, worse = fit("alike")
+    assert worse < 0.93
+    assert other.objective_[-1] < model.objective_[-1] - 1000
+    # The marginal fit leaves most of it behind, the more when curves of the new labels are found.
+    several = fit("differ")[1]
+    assert several > 0.95
+    monkeypatch.setattr("braindive.answers._MOST_LABELLINGS", 1)
+    assert fit("differ")[1] < several - 0.002
+
+
+def test_a_fit_with_a_field_and_few_passes_ends_where_it_is_told():
+    simulation = bd.simulate_cohort(
+        30, 3, space="fsaverage5-left", dtype="float32", random_state=0, noise=0.5
+    )
+    with pytest.warns(bd.ConvergenceWarning):
+        model = bd.DIVE(3, max_iter=1, **SETTINGS).fit(simulation.cohort)
+    assert model.n_iter_ == 1
+    assert np.isfinite(model.objective_).all()

@@ -20,15 +20,15 @@ def choosing(monkeypatch):
         sys.modules.pop(name, None)
 
 
-def judged(n_true, alike, seed=0):
+def judged(n_true, kind, seed=0):
     """Numbers 2 to 5; likelihoods stop at the truth only where vertices are alike."""
     rows = []
     for n_clusters in (2, 3, 4, 5):
-        level = 1000.0 * (min(n_clusters, n_true) if alike else n_clusters)
+        level = 1000.0 * (min(n_clusters, n_true) if kind == "alike" else n_clusters)
         rows.append(
             {
                 "n_true": n_true,
-                "alike": alike,
+                "kind": kind,
                 "seed": seed,
                 "n_clusters": n_clusters,
                 "aic": 10.0 * n_clusters - 2 * level,
@@ -49,24 +49,24 @@ def judged(n_true, alike, seed=0):
 
 
 def test_every_criterion_chooses_from_its_column(choosing):
-    frame = pd.DataFrame(judged(3, True) + judged(3, False))
+    frame = pd.DataFrame(judged(3, "alike") + judged(3, "own") + judged(3, "people"))
     chosen = choosing.choices(frame, n_subjects=20).pivot_table(
-        index="criterion", columns="alike", values="chosen"
+        index="criterion", columns="kind", values="chosen"
     )
     priced = chosen.index.str.contains("labels counted")
-    assert chosen.loc[~priced, True].eq(3).all()
+    assert chosen.loc[~priced, "alike"].eq(3).all()
     likelihoods = ["AIC", "BIC", "BIC, n = vertices", "unseen subjects"]
-    assert chosen.loc[likelihoods, False].eq(5).all()
-    assert chosen.loc["stability", False] == 3
-    assert chosen.loc["groups", False] == 3
+    assert chosen.loc[likelihoods, ["own", "people"]].eq(5).all(axis=None)
+    assert chosen.loc["stability", "own"] == 3
+    assert chosen.loc["groups", "own"] == 3
     # A thousand labels are a price that no gain of this table pays.
-    assert chosen.loc[["AIC, labels counted", "BIC, labels counted"], False].eq(2).all()
+    assert chosen.loc[["AIC, labels counted", "BIC, labels counted"], "own"].eq(2).all()
 
 
 def test_distances_are_shares_of_the_true_number(choosing):
     chosen = pd.DataFrame(
         {
-            "alike": [True, True, False],
+            "kind": ["alike", "alike", "own"],
             "n_true": [2, 2, 10],
             "seed": [0, 1, 0],
             "criterion": "AIC",
@@ -82,7 +82,7 @@ def test_distances_are_shares_of_the_true_number(choosing):
 
 
 def test_the_page_names_the_closest_criterion_of_its_table(choosing, tmp_path):
-    rows = judged(2, True) + judged(3, True) + judged(2, False) + judged(3, False)
+    rows = [row for kind in choosing.KINDS for n_true in (2, 3) for row in judged(n_true, kind)]
     from sizes import TINY
 
     choosing.choosing_page({"more_clusters": rows}, TINY, tmp_path)
@@ -90,7 +90,8 @@ def test_the_page_names_the_closest_criterion_of_its_table(choosing, tmp_path):
     assert "every vertex its own, below 10: **stability and groups** (0%)" in page
     assert "the largest number offered is chosen by AIC in 2 of 2" in page
     assert "≥5" in page
-    assert "4 of 16 numbers (0 of 0 from 10 true clusters on)" in page
-    assert "too few clusters in 0 of 4 cohorts and too many in 0" in page
+    assert "| every vertex its own, people differ | 2 | 2 | 1 of 1 |" in page
+    assert "6 of 24 numbers (0 of 0 from 10 true clusters on)" in page
+    assert "too few clusters in 0 of 6 cohorts and too many in 0" in page
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"choosing-clusters.md", "choosing.png", "choosing.tsv", "chosen.tsv"}

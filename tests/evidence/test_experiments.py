@@ -15,6 +15,7 @@ from braindive.evaluation.selection import selection_table
 from braindive.simulation.cognition import TESTS
 from cache import run_cached
 from experiments import (
+    COHORTS,
     ceiling,
     contiguous_areas,
     fewer_subjects,
@@ -77,24 +78,47 @@ def test_the_field_helps_on_contiguous_areas():
     assert without["strength"] == 0
 
 
-def judged(alike):
+def judged(kind):
     size = {"n_halvings": 1, "n_subjects": 60, "n_vertices": 300}
-    return {n: more_clusters(2, alike, n, seed=0, **size)[0] for n in (2, 3)}
+    return {n: more_clusters(2, kind, n, seed=0, **size)[0] for n in (2, 3)}
 
 
 @pytest.mark.filterwarnings("ignore::braindive.BraindiveWarning")
 def test_likelihoods_choose_the_truth_where_vertices_of_a_cluster_are_alike():
-    table = selection_table(judged(alike=True))
+    table = selection_table(judged("alike"))
     assert table["aic"].idxmin() == table["bic"].idxmin() == 2
     assert table.loc[2, "rand"] == 1.0
 
 
 @pytest.mark.filterwarnings("ignore::braindive.BraindiveWarning")
 def test_likelihoods_choose_more_where_every_vertex_has_its_own_midpoint():
-    table = selection_table(judged(alike=False))
+    table = selection_table(judged("own"))
     assert table["aic"].idxmin() == 3
     assert table["held_out"].idxmax() == 3
     assert table.loc[3, "rand"] < table.loc[2, "rand"]
+
+
+@pytest.mark.filterwarnings("ignore::braindive.BraindiveWarning")
+def test_where_people_differ_much_of_what_differs_between_them_stays():
+    kept = {}
+    for kind in ("own", "people"):
+        cohort = bd.simulate_cohort(60, n_vertices=100, random_state=0, **COHORTS[kind]).cohort
+        early, late = cohort.first_visits(1).values, cohort.later_visits(3).values
+        both = zip(early.T, late.T, strict=True)
+        kept[kind] = np.median([np.corrcoef(first, last)[0, 1] for first, last in both])
+    assert kept["own"] < 0.4 < 0.7 < kept["people"]
+
+
+@pytest.mark.filterwarnings("ignore::braindive.BraindiveWarning")
+def test_groups_are_looked_for_by_the_marginal_fit_where_people_differ(monkeypatch):
+    asked = []
+    fit = bd.DIVE.fit
+    monkeypatch.setattr(
+        bd.DIVE, "fit", lambda self, *given: asked.append(self.people) or fit(self, *given)
+    )
+    for kind in COHORTS:
+        more_clusters(2, kind, 2, seed=0, n_halvings=1, n_subjects=20, n_vertices=60)
+    assert asked == ["alike"] * 6 + ["differ"] * 3
 
 
 def test_the_power_of_true_values_stands_beside_that_of_estimates():

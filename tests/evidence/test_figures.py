@@ -103,14 +103,14 @@ def test_one_repeat_has_no_bars():
 
 def test_chosen_numbers_are_means_over_seeds_beside_the_truth_and_the_papers():
     rows = [
-        {"alike": alike, "n_true": n_true, "criterion": name, "chosen": n_true + more + seed}
-        for alike, more in ((True, 0), (False, 4))
+        {"kind": kind, "n_true": n_true, "criterion": name, "chosen": n_true + more + seed}
+        for kind, more in (("alike", 0), ("own", 4))
         for n_true in (5, 2)
         for name in ("AIC", "stability")
         for seed in (0, 1)
     ]
     published = {"AIC": {2: 2, 5: 6, 10: 12}, "BIC": {2: 3}}
-    figure = plot_chosen_clusters(pd.DataFrame(rows), published, {True: "alike", False: "own"})
+    figure = plot_chosen_clusters(pd.DataFrame(rows), published, {"alike": "alike", "own": "own"})
     assert [ax.get_title() for ax in figure.axes] == ["alike", "own"]
     for ax, more in zip(figure.axes, (0, 4), strict=True):
         drawn = {line.get_label(): line for line in ax.lines}

@@ -240,6 +240,8 @@ def test_errors_of_trajectories_follow_their_parameters(correlated):
     width = 1e-6 * np.eye(len(known.centre))
     gradients = np.array([(at(step) - at(-step)) / 2e-6 for step in width])
     expected = np.einsum("pnk,pq,qnk->nk", gradients, known.covariance, gradients)
+    assert known.inflation > 1
+    expected *= known.inflation
     slopes = model.trajectories_.slope(scores)
     expected += known.unit_variance * (slopes * scores[:, None]) ** 2
     np.testing.assert_allclose(model.trajectory_errors(scores) ** 2, expected, rtol=1e-4)

@@ -26,8 +26,10 @@ def connect(address: str | None) -> Iterator[Any]:
         raise bd.ClusterError(
             'Dask is not installed; get it with: pip install "braindive[cluster]"'
         ) from None
-    # What goes wrong is told by an error of our own, in one line.
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+    # What goes wrong is told by an error of our own, in one line. Some of Dask's loggers have a
+    # level of their own, and the others that of all.
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         _knock(address)
         client = Client(address, timeout=_PATIENCE)  # type: ignore[no-untyped-call]

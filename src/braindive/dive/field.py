@@ -104,20 +104,32 @@ def _objectives(
     return in_threads(value, len(strengths), 1)
 
 
-def start_strength(log_densities: Array, responsibilities: Array, graph: csr_array) -> float:
-    """Strength of the first iteration: the best of a few, held back where the data speak softly.
+def bearable_strength(log_densities: Array) -> float:
+    """Strength at which a neighbour does not outweigh what a typical vertex knows of itself.
 
-    A neighbour should not outweigh what a typical vertex knows of its own cluster, which is the
-    median gap between its two best clusters: lambda + lambda^2 <= gap.
+    What it knows is the median gap between its two best clusters: lambda + lambda^2 <= gap.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from braindive.dive.field import bearable_strength
+    >>> bearable_strength(np.array([[0.0, -6.0], [-1.0, -7.0]]))
+    2.0
     """
+    if log_densities.shape[1] == 1:
+        return WEAKEST
+    top = np.partition(log_densities, -2, axis=1)[:, -2:]
+    gap = float(np.median(np.abs(top[:, 1] - top[:, 0])))
+    return float(np.sqrt(1 + 4 * gap) - 1) / 2
+
+
+def start_strength(log_densities: Array, responsibilities: Array, graph: csr_array) -> float:
+    """Strength of the first iteration: the best of a few, held back where the data speak softly."""
     if log_densities.shape[1] == 1:
         return WEAKEST
     strengths = (0.1, 0.3, 1.0, 2.0, 4.0, 8.0, 16.0)
     values = _objectives(strengths, log_densities, np.asfortranarray(responsibilities), graph)
-    best = strengths[int(np.argmax(values))]
-    top = np.partition(log_densities, -2, axis=1)[:, -2:]
-    gap = float(np.median(np.abs(top[:, 1] - top[:, 0])))
-    return min(best, (np.sqrt(1 + 4 * gap) - 1) / 2)
+    return min(strengths[int(np.argmax(values))], bearable_strength(log_densities))
 
 
 def estimate_strength(
@@ -210,19 +222,29 @@ def settle(
     return after, field
 
 
+def grown_field(density: Array, graph: csr_array, strength: float) -> Array:
+    """Z at given D from the data alone, with a field that grows to nearly the given strength."""
+    z = expectation(density)
+    level = min(_FIRST_LEVEL, strength)
+    while level < strength:
+        z, _ = settle(density, z, graph, level, sweeps=_SWEEPS_ON_THE_WAY)
+        level *= _GROWING
+    return z
+
+
 def settle_anew(density: Array, before: Array, graph: csr_array, strength: float) -> Array:
     """Z at another D: settled from what it was, or from the data alone, whichever is likelier.
 
     From the data alone, the field grows: at full strength at once, islands of wrong labels hold
-    themselves (agreement .913 in place of .981 on a noisy cortex).
+    themselves (agreement .913 in place of .981 on a noisy cortex). Both are judged with a field
+    that is no stronger than a vertex can bear: a stronger one makes short borders likelier than
+    true ones, and labels that wrong curves had left were kept whatever right ones said (.813 in
+    place of .969 where people differ much).
     """
-    anew = expectation(density)
-    level = min(_FIRST_LEVEL, strength)
-    while level < strength:
-        anew, _ = settle(density, anew, graph, level, sweeps=_SWEEPS_ON_THE_WAY)
-        level *= _GROWING
+    anew = grown_field(density, graph, strength)
     found = [settle(density, z, graph, strength)[0] for z in (anew, before)]
-    return max(found, key=lambda z: _log_posterior(density, z, graph, strength))
+    judging = min(strength, bearable_strength(density))
+    return max(found, key=lambda z: _log_posterior(density, z, graph, judging))
 
 
 def _log_posterior(density: Array, z: Array, graph: csr_array, strength: float) -> float:

@@ -36,6 +36,12 @@ def leading_vertices(settings: Settings, n_vertices: int) -> BoolArray | None:
     return chosen if (own >= least).all() else None
 
 
+def may_begin_without_field(settings: Settings) -> bool:
+    """Whether the clusters that a field would hold are to be found, and can be without it."""
+    given = settings.labels is not None or settings.start is not None
+    return settings.graph is not None and settings.n_clusters > 1 and not given
+
+
 def of_some(settings: Settings, chosen: BoolArray) -> Settings:
     """Return the settings of a fit of some of the vertices, without a graph and without labels."""
     if settings.start is None:

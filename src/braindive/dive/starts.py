@@ -12,10 +12,17 @@ import numpy as np
 from braindive.arrays import Array, BoolArray
 from braindive.dive.acceleration import first_leap, leap_ahead
 from braindive.dive.convergence import Monitor
-from braindive.dive.e_step import e_step
+from braindive.dive.e_step import densities, e_step
 from braindive.dive.em import Leap, change_between, run_em
+from braindive.dive.field import bearable_strength, expectation, grown_field
 from braindive.dive.initial import Direction, start_shifts
-from braindive.dive.partitions import find_partitions, judge, leading_vertices, of_some
+from braindive.dive.partitions import (
+    find_partitions,
+    judge,
+    leading_vertices,
+    may_begin_without_field,
+    of_some,
+)
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.problem import Parameters, Problem, State
 from braindive.dive.progression import Progression
@@ -26,6 +33,11 @@ from braindive.values.protocol import Products
 
 # Passes after which only the best of several starts goes on. A choice.
 _SCREENING = 4
+# Most passes without the field, before it, and the strength of the field that a typical vertex must
+# be able to bear for these to be where a fit begins. On simulated cortices they led to a better
+# optimum than k-means in 58 of 66 cohorts that bear 5 or more (worse by 1,000 at most in the
+# others, where k-means was worse by up to 49,000), and in 16 of 48 that bear 1.4 to 3.3.
+_FREELY, _PLAIN = 15, 4.0
 # The pass of the first leap where there is none.
 _NEVER = sys.maxsize
 # By so much the log-posterior of one direction must exceed the other's to settle the matter: odds
@@ -105,7 +117,13 @@ def fit_best(
     """
     chosen = leading_vertices(settings, measurements.n_vertices)
     if chosen is None:
-        partitions, features = find_partitions(measurements, settings, random)
+        partitions, features, is_plain = [], None, False
+        if may_begin_without_field(settings):
+            z, is_plain = _begin_without_field(measurements, timeline, settings, controls, random)
+            partitions = [z]
+        if not is_plain:
+            found, features = find_partitions(measurements, settings, random)
+            partitions = found + partitions
         progression = judge(measurements, timeline, settings, random, features)
         starts = find_starts(measurements, timeline, settings, controls, partitions)
         best, clear, state, monitor = follow_best(starts, settings, report, resume)
@@ -129,6 +147,37 @@ def fit_best(
     if clear is None:
         clear = not direction.is_doubtful or not timeline.has_follow_up
     return Outcome(state, monitor, problem, direction, clear, progression)
+
+
+def _begin_without_field(
+    measurements: Products,
+    timeline: Timeline,
+    settings: Settings,
+    controls: BoolArray | None,
+    random: np.random.Generator,
+) -> tuple[Array, bool]:
+    """Responsibilities that the EM finds without the field, and whether to begin there alone.
+
+    Where people differ much and smoothly, k-means finds how they differ, and a field from the first
+    pass on holds what it finds. Where measurements alone tell most labels, these are where to
+    begin; else a field grows on them, and they are one place among others.
+    """
+    free = replace(settings, graph=None, strength=None, max_iter=min(_FREELY, settings.max_iter))
+    chosen = leading_vertices(free, measurements.n_vertices)
+    some = measurements if chosen is None else measurements.sample(chosen)
+    partitions, _ = find_partitions(some, free, random)
+    starts = find_starts(some, timeline, free, controls, partitions, measurements.n_vertices)
+    best, _, state, _ = follow_best(starts, free)
+    density = state.log_densities
+    if chosen is not None or density is None:
+        problem = replace(starts[best].problem, measurements=measurements, each=1.0)
+        density = densities(problem, state.parameters)
+    assert settings.graph is not None
+    bearable = bearable_strength(density)
+    if bearable >= _PLAIN:
+        return expectation(density), True
+    strength = bearable if settings.strength is None else min(bearable, settings.strength)
+    return grown_field(density, settings.graph, strength), False
 
 
 def follow_best(

@@ -8,7 +8,6 @@ how well it is known.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +25,7 @@ from braindive.dive.vertices import (
 )
 from braindive.values.blocks import Block, Found, Step
 from braindive.values.protocol import Products
+from braindive.values.threads import in_threads
 
 # Bins of the score: narrower than curves are steep.
 _BINS = 16
@@ -48,8 +48,10 @@ _MOST = 0.7
 _LEAST_SPREAD = 0.01
 # Clusters to which a vertex belongs with less than this probability are left out.
 _LEAST_SHARE = 0.01
-# Bytes of derivatives that are worked on at once, so that they stay in the cache.
-_CACHE = 2**21
+# Vertices that are worked on at once. So many that numpy is busy with each array for longer than
+# threads take to wait for each other: pieces of 2,048 took 8.3 sums of all values in one thread and
+# 11 in two on a cohort of the size of ADNI, and these 3.5 and 3.0.
+_AT_ONCE = 2**14
 
 
 @dataclass(frozen=True)
@@ -77,12 +79,17 @@ class Bins:
         )
         return cls(of_visit, np.bincount(of_visit, scores) / sizes)
 
+    @property
+    def sizes(self) -> IntArray:
+        """Number of visits in each bin."""
+        return np.bincount(self.of_visit)
+
     def pool(self, block: Block) -> tuple[Array, Array]:
         """Mean and number of each vertex's visits in each bin, in standard units.
 
         Each (n_bins, n); without holes the numbers are the same for all, (n_bins, 1).
         """
-        sizes = np.bincount(self.of_visit)[:, None].astype(float)
+        sizes = self.sizes[:, None].astype(float)
         sums = self._sums(block.deviations())
         if block.observed is None:
             return (sums / sizes - block.unit.offset) / block.unit.scale, sizes
@@ -206,50 +213,63 @@ def _of_vertices(each: Array, of: IntArray, dtype: np.dtype[Any]) -> Array:
 
 
 @dataclass(frozen=True)
-class MapVertices(Step):
-    """When each vertex is half-way, and the variance of that: a step over all vertices.
+class PoolBins(Step):
+    """Means of each vertex in bins of the score: a step over all vertices.
 
     Parameters
     ----------
     bins : Bins
         Of the visits.
+    """
+
+    bins: Bins
+    needs_summary = True
+
+    def __call__(self, block: Block, *own: Any) -> Found:
+        """Return means, (n_bins, n), and where there are holes the numbers of visits too."""
+        means, numbers = (each.astype(block.values.dtype) for each in self.bins.pool(block))
+        return (means,) if block.observed is None else (means, numbers), ()
+
+
+@dataclass(frozen=True)
+class OwnOnsets:
+    """When each of some vertices is half-way, and the variance of that.
+
+    Parameters
+    ----------
+    scores : (n_bins,)
+        Of the bins.
     curves : Curves
         Of the clusters.
     noise : (n_clusters,)
         Standard deviation of a measurement around its vertex's curve, as far as visits are
         independent.
-    covariance : (n_clusters, n_parameters, n_parameters)
-        Psi.
+    precisions : (n_clusters, n_parameters, n_parameters)
+        Inverse of Psi.
     bounds : Bounds
         Of the parameters.
     onsets : (n_clusters, n_parameters)
         Derivatives of the curves' onsets by their parameters.
     """
 
-    bins: Bins
+    scores: Array
     curves: Curves
     noise: Array
-    covariance: Array
+    precisions: Array
     bounds: Bounds
     onsets: Array
 
-    def width(self, block: Block) -> int:
-        """As many as stay in the cache, in pieces of about the same size."""
-        each = block.values.itemsize * len(self.bins.scores) * self.curves.n_parameters()
-        n_pieces = -(-block.n_vertices * each // _CACHE)
-        return -(-block.n_vertices // max(n_pieces, 1))
+    def __call__(self, means: Array, weights: Array, z: Array) -> tuple[Array, Array]:
+        """Return mean and variance of the onset, (n,) each.
 
-    needs_summary = True
-
-    @cached_property
-    def _precisions(self) -> Array:
-        return inverse_covariances(self.covariance, self.curves, self.bins.scores)
-
-    def __call__(self, block: Block, *own: Any) -> Found:
-        """Return mean and variance of the onset, (n,) each, given z of the vertices."""
-        (z,) = own
-        n_vertices, dtype = len(z), block.values.dtype
-        means, weights = (each.astype(dtype) for each in self.bins.pool(block))
+        Parameters
+        ----------
+        means, weights : (n_bins, n)
+            Means of the vertices and numbers of their visits, (n_bins, 1) where all have as many.
+        z : (n, n_clusters)
+            Of the vertices.
+        """
+        n_vertices, dtype = len(z), means.dtype
         # A vertex counts once for each cluster that it may belong to.
         vertex, cluster = np.nonzero(z > _LEAST_SHARE)
         shares = z[vertex, cluster]
@@ -261,19 +281,19 @@ class MapVertices(Step):
             found = own_curves(
                 means.take(vertex, axis=1),
                 known,
-                self.bins.scores,
+                self.scores,
                 self.curves,
                 cluster,
-                self._precisions,
+                self.precisions,
                 self.bounds,
             )
-        precision = _of_vertices(self._precisions.transpose(1, 2, 0), cluster, dtype)
+        precision = _of_vertices(self.precisions.transpose(1, 2, 0), cluster, dtype)
         factor = small_cholesky(found.information + precision)
         spread = solve_lower(factor, _of_vertices(self.onsets.T, cluster, dtype))
-        onsets = type(self.curves).from_array(found.parameters.T).onset(self.bins.scores)
+        onsets = type(self.curves).from_array(found.parameters.T).onset(self.scores)
         mean = np.bincount(vertex, shares * onsets, n_vertices)
         variances = np.einsum("pl,pl->l", spread, spread) + (onsets - mean[vertex]) ** 2
-        return (mean, np.bincount(vertex, shares * variances, n_vertices)), ()
+        return mean, np.bincount(vertex, shares * variances, n_vertices)
 
 
 def inverse_covariances(covariance: Array, curves: Curves, scores: Array) -> Array:
@@ -322,14 +342,23 @@ def map_vertices(
     scores = timeline.scores(found.speeds, found.shifts)
     curves, covariance = found.trajectories, found.vertex_covariance
     assert covariance is not None
+    bins = Bins.of(scores)
+    (means, *numbers), _ = measurements.run(PoolBins(bins))
+    weights = numbers[0] if numbers else bins.sizes[:, None].astype(means.dtype)
     sizes = responsibilities.sum(axis=0) + 1.0
-    step = MapVertices(
-        Bins.of(scores),
+    spread = with_shared_spread(covariance, curves, found.noise, scores, sizes)
+    onsets = OwnOnsets(
+        bins.scores,
         curves,
         found.noise,
-        with_shared_spread(covariance, curves, found.noise, scores, sizes),
+        inverse_covariances(spread, curves, bins.scores),
         bounds,
         onset_gradients(curves, scores),
     )
-    (onsets, variances), _ = measurements.run(step, responsibilities)
-    return VertexMap(onsets, variances)
+
+    def of_some(part: slice) -> tuple[Array, Array]:
+        own = weights[:, part] if numbers else weights
+        return onsets(means[:, part], own, responsibilities[part])
+
+    parts = in_threads(of_some, len(responsibilities), _AT_ONCE)
+    return VertexMap(*(np.concatenate(each) for each in zip(*parts, strict=True)))

@@ -125,6 +125,7 @@ OBJECTS: dict[str, dict[str, Form]] = {
         "centre": Form("M"),
         "spread": Form("M"),
         "unit_variance": Form("", "not negative"),
+        "inflation": Form("", "positive", optional=True),
     },
     "PersonalModel": {
         "means": Form("V"),

@@ -152,7 +152,7 @@ REGISTRY: dict[str, Saveable] = {
     "ClusterSites": saveable(ClusterSites, "offsets", "scales", "spread"),
     "Covariance": saveable(Covariance, "within", "between", "weights"),
     "CurveUncertainty": saveable(
-        CurveUncertainty, "covariance", "centre", "spread", "unit_variance"
+        CurveUncertainty, "covariance", "centre", "spread", "unit_variance", "inflation"
     ),
     # What prediction has learnt.
     "PersonalModel": saveable(
@@ -218,6 +218,7 @@ ADDED: dict[str, dict[str, Any]] = {
     "Marginal": {"visit_noise": None, "sites": None},
     "VisitNoise": {"damage": None},
     "Population": {"effects": None, "skews": None},
+    "CurveUncertainty": {"inflation": 1.0},
     "Preprocessing": {"reference": "controls", "drop_zeros": False},
     "PersonalModel": {"varying": None},
 }

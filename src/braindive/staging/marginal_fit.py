@@ -33,6 +33,7 @@ from braindive.staging.optimum import (
     Climb,
     climb,
     look,
+    update_covariance,
 )
 from braindive.staging.packing import Packing
 from braindive.staging.population import Design, controls_lead, groups_of
@@ -59,8 +60,6 @@ _SCREENING, _COARSE_STEPS, _FINE_STEPS, _LAST_STEPS = 8, 150, 300, 20
 _SEARCHES = 6
 # Most climbs with finer points, and what is left of the gradient when they are laid anew. Choices.
 _MOST_FINER, _NEARLY_THERE = 5, 1e-3
-# Steps of the EM that E and B take at once, where they are not climbed. A choice.
-_COVARIANCE_STEPS = 5
 # Gain in log-likelihood from other modes for which climbing goes on. A choice.
 _WORTH_CLIMBING = 0.5
 # Squared length of the gradient by a skew, in standard errors, for which one is tried: where people
@@ -378,7 +377,7 @@ def _follow_best(
             break
         before = here.objective
         if best.packing.within is None:
-            here = _update_covariance(here, best.packing, best.priors)
+            here = update_covariance(here, best.packing, best.priors)
         # Points follow a subject's posterior, and so cannot see another mode far away.
         points = searched_points(here.problem, here.known_shifts, COARSE)
         anew = look(here.problem, here.vector, points, best.packing, best.priors)
@@ -386,18 +385,3 @@ def _follow_best(
             break
         here = replace(anew, inverse=here.inverse)
     return replace(best, climb=here)
-
-
-def _update_covariance(here: Climb, packing: Packing, priors: WeakPriors) -> Climb:
-    """E and B of the EM, in a few steps: B = mean of E[u u'], by what the gradients say of it."""
-    for _ in range(_COVARIANCE_STEPS):
-        problem, at = here.problem, here.evaluation
-        e, b = problem.covariance.within, problem.covariance.between
-        by_within, by_between = at.by_within.sum(axis=0), at.by_between.sum(axis=0)
-        e = e + 2 * e @ by_within @ e / len(problem.timeline.times)
-        if problem.timeline.has_follow_up:
-            b = b + 2 * b @ by_between @ b / problem.timeline.n_subjects
-        problem = replace(problem, covariance=replace(problem.covariance, within=e, between=b))
-        points = at.posterior.lay_points(problem.prior, COARSE)
-        here = replace(look(problem, here.vector, points, packing, priors), inverse=here.inverse)
-    return here

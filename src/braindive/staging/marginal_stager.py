@@ -15,7 +15,11 @@ from braindive.dive.curves import Bounds, Curves
 from braindive.dive.pooled import PooledMeans
 from braindive.dive.timeline import Timeline
 from braindive.staging.covariance import CorrelatedStageProblem, Covariance, is_unlike
-from braindive.staging.curve_uncertainty import CurveUncertainty, ScoreUnit
+from braindive.staging.curve_uncertainty import (
+    CurveUncertainty,
+    ScoreUnit,
+    small_sample_inflation,
+)
 from braindive.staging.expected_information import known_information
 from braindive.staging.marginal_fit import MarginalFit
 from braindive.staging.population import UNKNOWN, Design, Population, StagePrior
@@ -181,12 +185,21 @@ class MarginalStager:
         if fit.packing.curves_vary:
             packed = profile_covariance(fit, unit, packed)
         covariance = jacobian @ packed @ jacobian.T
+        # Offsets of sites are shrunk, and count for little.
+        offsets = fit.packing.of_sites
+        n_numbers = len(fit.packing.of_stages()) - (offsets.stop - offsets.start)
         return cls(
             found.trajectories,
             found.noise,
             found.prior.population,
             found.covariance,
-            CurveUncertainty(covariance, unit.by_centre, unit.by_spread, unit.relative_variance),
+            CurveUncertainty(
+                covariance,
+                unit.by_centre,
+                unit.by_spread,
+                unit.relative_variance,
+                small_sample_inflation(fit.climb.n_subjects, n_numbers),
+            ),
             unit.centre,
             unit.spread,
             shifts,

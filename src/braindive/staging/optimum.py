@@ -18,7 +18,7 @@ from braindive.staging.covariance import CorrelatedStageProblem
 from braindive.staging.covariance_information import expected_information, observed_information
 from braindive.staging.likelihood import Evaluation, evaluate
 from braindive.staging.packing import Packing
-from braindive.staging.posterior import FINE, Points, Rule, points_at
+from braindive.staging.posterior import COARSE, FINE, Points, Rule, points_at
 from braindive.staging.simulated import simulate_again
 from braindive.staging.weak_priors import WeakPriors
 
@@ -45,6 +45,8 @@ _MANY_PER_NUMBER, _SIMULATED_PER_NUMBER = 10, 15
 # Subjects up to which a climb goes on in short steps: few people leave ways to other optima, which
 # longer steps took in some cohorts of 20 to 70. A choice; starts are compared on no more.
 FEW_SUBJECTS = 300
+# Steps of the EM that E and B take at once, where they are not climbed. A choice.
+_COVARIANCE_STEPS = 5
 # Of the simulated measurements, so that a fit is the same whenever it is repeated.
 _SEED = 0
 # Share of the hoped-for gain below which a step is not taken (Armijo), and what rounding may take
@@ -321,6 +323,21 @@ def _first_inverse(here: Climb, packing: Packing, points: Points, is_settled: bo
     if is_settled:
         return here.inverse_information(packing)
     return here.inverse_products(packing, points)
+
+
+def update_covariance(here: Climb, packing: Packing, priors: WeakPriors) -> Climb:
+    """E and B of the EM, in a few steps: B = mean of E[u u'], by what the gradients say of it."""
+    for _ in range(_COVARIANCE_STEPS):
+        problem, at = here.problem, here.evaluation
+        e, b = problem.covariance.within, problem.covariance.between
+        by_within, by_between = at.by_within.sum(axis=0), at.by_between.sum(axis=0)
+        e = e + 2 * e @ by_within @ e / len(problem.timeline.times)
+        if problem.timeline.has_follow_up:
+            b = b + 2 * b @ by_between @ b / problem.timeline.n_subjects
+        problem = replace(problem, covariance=replace(problem.covariance, within=e, between=b))
+        points = at.posterior.lay_points(problem.prior, COARSE)
+        here = replace(look(problem, here.vector, points, packing, priors), inverse=here.inverse)
+    return here
 
 
 def _shrunk(gradients: Array) -> Array:
