@@ -169,10 +169,13 @@ def people(arguments: argparse.Namespace) -> None:
 def scores(arguments: argparse.Namespace) -> None:
     print(
         f"{arguments.subjects} training and as many new subjects, "
-        f"{arguments.seeds} seeds from {arguments.first_seed}"
+        f"{arguments.seeds} cohorts a row, seeds from {arguments.first_seed}"
     )
-    print("| noise | vertices | they differ | offsets | train | error | SE | new | error | SE |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print(
+        "| noise | vertices | they differ | offsets | train | error | SE | new | error | SE "
+        "| standard error of train and new |"
+    )
+    print("|" + "---|" * 11)
     alike = {"steepness_variation": 0.0, "midpoint_variation": 0.0}
     cases: list[tuple[str, str, str, dict[str, Any]]] = []
     for smoothing in (0, 3, 10, 30):
@@ -184,10 +187,16 @@ def scores(arguments: argparse.Namespace) -> None:
     cases.append(("independent", "yes", "none", {"n_vertices": 1000}))
     shared = {"n_vertices": 1000, "personal_offset": 0.3, "personal_components": 5}
     cases.append(("independent", "yes", "0.3, 5 maps", shared))
-    for noise, differ, offsets, settings in cases:
-        rows = over_seeds(arguments, cover_scores, arguments.subjects, **settings)
-        row = np.mean(rows, axis=0)
+    for number, (noise, differ, offsets, settings) in enumerate(cases):
+        # No two rows share their people: they would be high or low together.
+        before = number * arguments.seeds
+        rows = np.array(
+            over_seeds(arguments, cover_scores, arguments.subjects, before=before, **settings)
+        )
+        row = rows.mean(axis=0)
         cells = [f"{x:.1%}" if i % 3 == 0 else f"{x:.2f}" for i, x in enumerate(row)]
+        errors = rows[:, [0, 3]].std(axis=0, ddof=1) / np.sqrt(len(rows))
+        cells.append(" and ".join(f"{x:.1%}" for x in errors))
         vertices = "10,242" if "space" in settings else "1,000"
         print("| " + " | ".join([noise, vertices, differ, offsets, *cells]) + " |", flush=True)
 
@@ -234,7 +243,7 @@ def cover_cohort(seed: int, setting: Setting) -> list[float]:
     own = placed.posterior.standard_errors(timeline)[inside, 2] / unit.spread
     beside = known.unit_variance * scores[inside].mean() ** 2 + np.sum(own**2) / len(own) ** 2
     for one in (stager, by_curvature):
-        variance = move @ one.curve_uncertainty.covariance @ move + beside
+        variance = known.inflation * (move @ one.curve_uncertainty.covariance @ move) + beside
         found.append(float(errors.mean() / np.sqrt(variance)))
     return found
 
@@ -427,10 +436,14 @@ def unlike_cohorts(arguments: argparse.Namespace) -> None:
 
 
 def over_seeds(
-    arguments: argparse.Namespace, study: Callable[..., list[float]], *size: float, **settings: Any
+    arguments: argparse.Namespace,
+    study: Callable[..., list[float]],
+    *size: float,
+    before: int = 0,
+    **settings: Any,
 ) -> list[list[float]]:
-    """Call with every seed, in processes that keep quiet."""
-    first = arguments.first_seed
+    """Call with every seed, in processes that keep quiet; `before` are the seeds of other rows."""
+    first = arguments.first_seed + before
     calls = (
         delayed(quietly)(study, *size, seed, **settings)
         for seed in range(first, first + arguments.seeds)

@@ -147,9 +147,19 @@ def judge_candidate(
     return candidate_row(whole, parts, parts) | {"all_groups": found}
 
 
+COHORTS: dict[str, dict[str, Any]] = {
+    "alike": {"steepness_variation": 0.0, "midpoint_variation": 0.0},
+    "own": {},
+    "people": {"personal_offset": 0.9, "personal_components": 5, "noise": 0.5},
+}
+"""Cohorts of experiment 1: all vertices of a cluster follow its trajectory; each has a steepness
+and a midpoint of its own, as in the basic setting; and people differ persistently too, by maps that
+make three quarters of the variance of healthy people."""
+
+
 def more_clusters(
     n_true: int,
-    alike: bool,
+    kind: str,
     n_clusters: int,
     seed: int,
     n_halvings: int = 2,
@@ -163,9 +173,8 @@ def more_clusters(
     ----------
     n_true : int
         True number of clusters, their midpoints spread evenly over the basic setting's range.
-    alike : bool
-        Whether all vertices of a cluster follow its trajectory, instead of having a steepness and
-        a midpoint of their own as in the basic setting.
+    kind : {"alike", "own", "people"}
+        Of cohort; see `COHORTS`.
     n_clusters : int
         Number to judge.
     seed : int
@@ -182,24 +191,22 @@ def more_clusters(
     list of one dict
         A row for `selection_table`.
     """
-    variation: dict[str, Any] = (
-        {"steepness_variation": 0.0, "midpoint_variation": 0.0} if alike else {}
-    )
     simulation = simulate_cohort(
         n_subjects=n_subjects,
         n_vertices=n_vertices,
         midpoints=np.linspace(FIRST, LAST, n_true).tolist(),
         random_state=seed,
-        **variation,
+        **COHORTS[kind],
     )
     # Two starts and a coarser tolerance: criteria differ by far more than that changes.
-    # Criteria are of the EM's likelihood, so nothing more is fitted.
+    # Criteria are of the EM's likelihood, so nothing more is fitted where people are alike: where
+    # they differ, the stages around which vertices' own curves are found hang on it.
     model = DIVE(
         n_clusters,
         n_init=2,
         tol=1e-3,
         max_iter=50,
-        people="alike",
+        people="differ" if kind == "people" else "alike",
         personal=False,
         n_jobs=1,
         random_state=seed,

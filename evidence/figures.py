@@ -103,18 +103,18 @@ def plot_areas(frame: pd.DataFrame) -> Axes:
 
 @figure_function
 def plot_chosen_clusters(
-    frame: pd.DataFrame, published: Mapping[str, Mapping[int, int]], titles: Mapping[bool, str]
+    frame: pd.DataFrame, published: Mapping[str, Mapping[int, int]], titles: Mapping[str, str]
 ) -> Figure:
     """Numbers of clusters that criteria choose, over the true number.
 
     Parameters
     ----------
     frame : DataFrame
-        One row for each choice: `alike`, `n_true`, `criterion`, `chosen`.
+        One row for each choice: `kind`, `n_true`, `criterion`, `chosen`.
     published : dict
         What the paper's criteria chose, by the true number.
     titles : dict
-        Panels: value of `alike` and title.
+        Panels: value of `kind` and title.
 
     Returns
     -------
@@ -125,8 +125,8 @@ def plot_chosen_clusters(
     figure, axes = panels(1, len(titles), (TWO_COLUMNS, 3.2), sharey=True)
     truths = sorted(frame["n_true"].unique())
     n_criteria = frame["criterion"].nunique()
-    for ax, (alike, title) in zip(axes[0], titles.items(), strict=True):
-        part = frame[frame["alike"] == alike]
+    for ax, (kind, title) in zip(axes[0], titles.items(), strict=True):
+        part = frame[frame["kind"] == kind]
         for place, (name, rows) in enumerate(part.groupby("criterion", sort=False)):
             means = rows.groupby("n_true")["chosen"].mean()
             # Side by side, because many choose the same number.

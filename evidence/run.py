@@ -23,6 +23,7 @@ from cache import Row, Task, count_finished, run_cached
 from choosing import choosing_page
 from comparing import comparison_page
 from experiments import (
+    COHORTS,
     closer_trajectories,
     contiguous_areas,
     fewer_subjects,
@@ -92,15 +93,18 @@ def tasks_of(size: Size) -> dict[str, list[tuple]]:
 def choosing_tasks(size: Size) -> Iterator[Task]:
     """Every number of clusters to judge in experiment 1."""
     first, *others = size.selection_seeds
-    grids = [(size.clusters | size.many_clusters, first)]
-    grids += [(size.clusters, seed) for seed in others]
-    for grid, seed in grids:
-        for n_true, candidates in grid.items():
-            for alike in (True, False):
+    for kind in COHORTS:
+        # Many clusters, as in the paper, only where people are alike: the marginal fit of dozens of
+        # clusters takes long.
+        many = size.many_clusters if kind != "people" else {}
+        grids = [(size.clusters | many, first)]
+        grids += [(size.clusters, seed) for seed in others]
+        for grid, seed in grids:
+            for n_true, candidates in grid.items():
                 for n_clusters in candidates:
                     # Groups are looked for around the fit with the most clusters.
                     most = n_clusters if n_clusters == max(candidates) else 0
-                    task = {"n_true": n_true, "alike": alike, "n_clusters": n_clusters}
+                    task = {"n_true": n_true, "kind": kind, "n_clusters": n_clusters}
                     yield task | {"seed": seed, "most": most}
 
 

@@ -52,7 +52,7 @@ REDUCED = Size(
     planted_cohorts=10,
     clusters={2: range(2, 6), 3: range(2, 7), 5: range(2, 8)},
     many_clusters={10: (6, 8, 10, 12)},
-    selection_seeds=(11,),
+    selection_seeds=(11, 12, 13),
     selection_subjects=100,
 )
 # Seconds: to see that everything runs, not to learn anything.
