@@ -192,6 +192,20 @@ def test_fit_survives_a_worker_that_goes_before_it_is_given_its_task(killable, m
     assert_same_fit(model, fresh().fit(cohort))
 
 
+def test_fit_leaves_what_a_cluster_knows_of_its_workers(client):
+    """What is replaced while a worker goes makes the cluster fail when it is closed."""
+    known = client.cluster.scheduler_info
+    fresh().fit(easy_cohort(), client=client)
+    assert client.cluster.scheduler_info is known
+
+
+def test_cluster_that_stays_without_workers_is_told(client, monkeypatch):
+    monkeypatch.setattr("braindive.values.placement._WAIT", 0.3)
+    monkeypatch.setattr("braindive.values.placement.workers_of", lambda client: {})
+    with pytest.raises(ClusterError, match=r"has had no worker for 0\.3 s"):
+        Placement(client, []).place()
+
+
 def test_fit_goes_on_when_the_scheduler_knows_no_worker_for_a_moment(client, monkeypatch):
     cohort = spatial_cohort()
     asked = []

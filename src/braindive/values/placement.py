@@ -24,6 +24,8 @@ _PART_BYTES = 2**28
 # in seconds.
 _PAUSE = 0.5
 _WAIT = 300
+# Seconds between two looks for a worker.
+_LOOK_AGAIN = 0.1
 # Views of a part that a worker remembers: the whole, and a selection for prediction.
 _VIEWS = 2
 
@@ -261,16 +263,18 @@ def _check_versions(client: Any) -> None:
 
 
 def _threads_of_workers(client: Any) -> dict[str, int]:
-    """Threads of each worker that is there now; where there is none, wait for one."""
-    try:
-        client.wait_for_workers(1, timeout=_WAIT)
-    except TimeoutError as error:
-        raise ClusterError(
-            f"the Dask cluster has had no worker for {_WAIT} s; start one, and fit again."
-        ) from error
-    workers = workers_of(client)
-    if not workers:  # gone since
-        raise WorkerLostError("all workers are gone")
+    """Threads of each worker that is there now; where there is none, wait for one.
+
+    Not with `Client.wait_for_workers`, which replaces what a cluster knows of its workers: one that
+    is told of a lost worker after that fails when it is closed.
+    """
+    end = time.monotonic() + _WAIT
+    while not (workers := workers_of(client)):
+        if time.monotonic() > end:
+            raise ClusterError(
+                f"the Dask cluster has had no worker for {_WAIT} s; start one, and fit again."
+            )
+        time.sleep(_LOOK_AGAIN)
     return {address: worker["nthreads"] for address, worker in workers.items()}
 
 
