@@ -250,7 +250,7 @@ def test_the_overlap_of_clusters_across_folds_comes_with_the_comparison():
 
 def test_default_models_are_those_of_the_paper():
     cohort = bd.simulate_cohort(
-        n_subjects=24, n_vertices=30, noise=0.1, cognition=True, control_share=0.4, random_state=0
+        n_subjects=40, n_vertices=30, noise=0.1, cognition=True, control_share=0.4, random_state=0
     )
     frame = bd.compare_models(
         cohort.cohort,

@@ -191,13 +191,15 @@ def fitted(model):
 
 
 def arithmetic():
-    """What decides the last digits of a sum: versions and the kernels of BLAS."""
+    """What decides the last digits: versions, the kernels of BLAS and those of numpy."""
     blas = sorted(
         f"{info.get('internal_api')} {info.get('version')} {info.get('architecture')}"
         for info in threadpool_info()
         if info.get("user_api") == "blas"
     )
-    return " / ".join([f"numpy {np.__version__}", *blas])
+    # exp and log of numpy differ in their last digit from one set of instructions to another.
+    instructions = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
+    return " / ".join([f"numpy {np.__version__} {' '.join(instructions)}", *blas])
 
 
 def record():

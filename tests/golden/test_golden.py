@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from cases import CASES, RECORDED, arithmetic, compute
 
-# On the arithmetic the numbers were recorded with, and on another one: other kernels of BLAS add
-# in another order, and an EM amplifies that by as much as its tolerance allows.
+# On the arithmetic the numbers were recorded with, and on another one: other kernels add in another
+# order or round exp otherwise, and an EM amplifies that by as much as its tolerance allows.
 SAME, OTHER = 1e-10, 1e-5
 
 
