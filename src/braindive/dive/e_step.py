@@ -9,6 +9,7 @@ import numpy as np
 from braindive.arrays import Array
 from braindive.dive.exact import VertexSums
 from braindive.dive.field import (
+    STRONG_ENOUGH,
     estimate_strength,
     evidence_of,
     expectation,
@@ -255,6 +256,8 @@ def relabel(problem: Problem, parameters: Parameters, before: Array) -> State:
         z, settled = swept.responsibilities, None
     else:
         density, strength = densities(problem, parameters), parameters.strength or 0.0
+        if problem.strength is None:
+            strength = min(strength, STRONG_ENOUGH)
         z = settle_anew(density, before, problem.graph, strength)
         swept, parameters = sweep_known(problem, parameters, density, z)
         settled = z

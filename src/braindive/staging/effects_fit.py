@@ -83,7 +83,9 @@ def fit_effects(
     noise = stager.visit_noise
     if noise is not None:
         noise = replace(noise, origin=noise.origin - centre)
-    stager = MarginalStager.of(fit, unit, noise, stager.sites if curves_vary else None)
+    # Effects are differences, which do not hang on where the score begins.
+    known_sites = stager.sites if curves_vary else None
+    stager = MarginalStager.of(fit, unit, noise, known_sites, looks_along=False)
     return stager, _with_skew(fit, stager.curve_uncertainty.covariance)
 
 

@@ -164,6 +164,7 @@ class MarginalStager:
         unit: ScoreUnit,
         visit_noise: VisitNoise | None = None,
         sites: ClusterSites | None = None,
+        looks_along: bool = True,
     ) -> MarginalStager:
         """Keep what a fit has found.
 
@@ -177,12 +178,15 @@ class MarginalStager:
             That of the fit.
         sites : ClusterSites, optional
             What is known of sites.
+        looks_along : bool
+            Whether errors are larger where the likelihood falls slowly to one side, which is to
+            where the origin may be early; else they are those of its curvature.
         """
         found = fit.climb.problem
         speeds, shifts = fit.climb.evaluation.posterior.mean()
         jacobian = fit.packing.parameter_jacobian(found)
         packed = np.linalg.inv(known_information(fit.climb, fit.packing))
-        if fit.packing.curves_vary:
+        if fit.packing.curves_vary and looks_along:
             packed = profile_covariance(fit, unit, packed)
         covariance = jacobian @ packed @ jacobian.T
         # Offsets of sites are shrunk, and count for little.

@@ -299,7 +299,7 @@ def climb(
         # From points that stay, a step that went too far tells the curvature as well.
         if next_ is not None and (gain >= hoped or (is_settled and gain > -_TOO_FAR * promised)):
             share = length / np.sqrt(decrement)
-            inverse = _update(inverse, step, here.gradient - next_.gradient, share * here.gradient)
+            inverse = bfgs_update(inverse, step, here.gradient - next_.gradient, share * here.gradient)
         if next_ is not None and gain >= hoped:
             here, fresh, longest = next_, False, min(_LONGEST, 1.5 * longest)
             continue
@@ -350,7 +350,7 @@ def _shrunk(gradients: Array) -> Array:
     return products
 
 
-def _update(inverse: Array, step: Array, change: Array, expected: Array) -> Array:
+def bfgs_update(inverse: Array, step: Array, change: Array, expected: Array) -> Array:
     """BFGS update of the inverse Hessian, damped so that it stays positive definite (Powell).
 
     Parameters

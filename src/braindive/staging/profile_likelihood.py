@@ -8,23 +8,28 @@ controls is looked along, to both sides, and the error there is that of the side
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from braindive.arrays import Array
 from braindive.staging.curve_uncertainty import ScoreUnit, sensitivities
 from braindive.staging.expected_information import ENOUGH_PER_NUMBER
 from braindive.staging.marginal_fit import MarginalFit
-from braindive.staging.optimum import Climb, look
+from braindive.staging.optimum import Climb, bfgs_update, look
 from braindive.staging.posterior import FINE, Points
 
-# How far is looked, in standard errors: to about where an interval of 95 % ends.
-_REACH = 2.0
+# How far is looked first, in standard errors: to about where an interval of 95 % ends. And the
+# spread from which on it is looked further, to where the interval ends by that spread.
+_REACH, _MUCH_WIDER = 2.0, 1.3
 # By how much the error to one side is at most larger than the curvature has it, where the
 # likelihood hardly falls. A choice.
 _WIDEST = 3.0
-# Longest step of all other parameters, in standard errors of them together: further away their
-# curvature at the optimum says little. A choice.
-_LONGEST = 1.0
+# Most steps of all other parameters, the longest one in standard errors of them together, and how
+# little is left to climb when they end: so little that spreads are right within 2 %.
+_STEPS, _LONGEST, _HARDLY = 6, 1.0, 0.3
+# By how much the objective may fall because points were laid anew.
+_BY_POINTS = 0.2
 
 
 def profile_covariance(fit: MarginalFit, unit: ScoreUnit, covariance: Array) -> Array:
@@ -69,20 +74,51 @@ def profile_covariance(fit: MarginalFit, unit: ScoreUnit, covariance: Array) -> 
         points = Points.around(prior, mean + by_stage @ (vector - at.vector), own, FINE)
         return look(problem, vector, points, packing, fit.priors)
 
-    top, spreads = see(at.vector).objective, []
-    for side in (-_REACH, _REACH):
-        there = see(at.vector + side * along)
-        step = others @ there.gradient
-        length = np.sqrt(max(float(there.gradient @ step), 0.0))
-        points = there.evaluation.posterior.lay_points(there.problem.prior, FINE)
-        vector = there.vector + step * min(1.0, _LONGEST / max(length, 1e-12))
-        beside = look(problem, vector, points, packing, fit.priors)
-        fall = 2 * (top - max(there.objective, beside.objective))
-        spreads.append(_REACH / np.sqrt(max(fall, (_REACH / _WIDEST) ** 2)))
-    # What is found beside the direction is no more than the profile: it shows where errors are
-    # larger than the curvature has them, and not where they are smaller.
+    def look_from(here: Climb, vector: Array) -> Climb:
+        """Look with points that lie around the posteriors there."""
+        points = here.evaluation.posterior.lay_points(here.problem.prior, FINE)
+        return look(problem, vector, points, packing, fit.priors)
+
+    top, spreads = see(at.vector), []
+    for side in (-1.0, 1.0):
+        there = _climb_beside(see(at.vector + side * _REACH * along), others, look_from)
+        reach, spread = _REACH, _spread(top, there, _REACH)
+        if spread > _MUCH_WIDER:
+            reach = _REACH * min(spread, _WIDEST)
+            further = look_from(there, there.vector + side * (reach - _REACH) * along)
+            spread = _spread(top, _climb_beside(further, others, look_from), reach)
+        spreads.append(spread)
+    # Errors are made larger where the likelihood has them larger, and not smaller.
     wider = max(square_of_wider_side(*spreads) - 1, 0.0)
     return covariance + wider * np.outer(along, along)
+
+
+def _climb_beside(here: Climb, inverse: Array, look_from: Callable[[Climb, Array], Climb]) -> Climb:
+    """Climb as far as an inverse of the Hessian leads that has nothing along one direction.
+
+    Points are laid anew at every step, which moves the objective a little.
+    """
+    longest = _LONGEST
+    for _ in range(_STEPS):
+        direction = inverse @ here.gradient
+        length = np.sqrt(max(float(here.gradient @ direction), 0.0))
+        if length < _HARDLY:
+            break
+        share = min(1.0, longest / length)
+        there = look_from(here, here.vector + share * direction)
+        if there.objective > here.objective - _BY_POINTS:
+            change = here.gradient - there.gradient
+            inverse = bfgs_update(inverse, share * direction, change, share * here.gradient)
+            here = there
+        else:
+            longest = share * length / 3
+    return here
+
+
+def _spread(top: Climb, there: Climb, reach: float) -> float:
+    """Spread of a normal density that falls as much, so many standard errors away."""
+    fall = 2 * (top.objective - there.objective)
+    return float(reach / np.sqrt(max(fall, (reach / _WIDEST) ** 2)))
 
 
 def leading_direction(moves: Array, covariance: Array) -> Array:
