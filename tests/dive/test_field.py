@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.special import softmax
 
+import braindive as bd
 from braindive.dive.field import (
     STRONGEST,
     WEAKEST,
@@ -195,6 +196,30 @@ def test_labels_that_a_strong_field_likes_do_not_stay_where_measurements_say_oth
     # At its full strength the field has it the other way round.
     kept, changed = (_log_posterior(density, z, graph, strength) for z in (before, found))
     assert kept > changed
+
+
+def test_vertices_at_borders_can_contradict_the_field_that_was_estimated(monkeypatch):
+    simulation = bd.simulate_cohort(
+        20, 4, space="fsaverage5-left", dtype="float32", random_state=900
+    )
+    labels = simulation.truth.labels
+
+    def share_wrong(spatial):
+        model = bd.DIVE(3, spatial=spatial, personal=False, random_state=0).fit(simulation.cohort)
+        found = bd.match_clusters(model, labels).permutation
+        return np.mean(model.responsibilities_[:, found].argmax(axis=1) != labels), model
+
+    as_it_is, model = share_wrong("auto")
+    strength = model.spatial_strength_
+    assert strength > 5
+    # A strength that was given is meant.
+    given, _ = share_wrong(strength)
+    assert given > 2 * as_it_is
+    monkeypatch.setattr("braindive.dive.e_step.STRONG_ENOUGH", np.inf)
+    full, other = share_wrong("auto")
+    assert full > 2 * as_it_is
+    # The EM before the marginal fit has the strength that is estimated either way.
+    assert other.spatial_strength_ == strength
 
 
 def test_log_evidence_weighs_clusters_equally_without_a_field(rng):

@@ -106,8 +106,11 @@ class Held:
         return value - worth * away**2 / 2, gradient - pull, curvature + worth * self.normal**2
 
 
-def test_one_step_nearly_reaches_the_profile_and_never_passes_it(few_before, monkeypatch):
-    found, unit, covariance, _ = few_before
+@pytest.mark.parametrize("noise", [0.08, 0.5])
+def test_spreads_are_those_of_the_profile_likelihood(noise, monkeypatch):
+    drawn = draw(
+        3, n_controls=0, n_patients=60, midpoints=(-14.0, 2.0, 14.0), level=0.1, noise=noise
+    )
     seen = []
     for name, function in (
         ("square_of_wider_side", square_of_wider_side),
@@ -119,20 +122,31 @@ def test_one_step_nearly_reaches_the_profile_and_never_passes_it(few_before, mon
             return seen[-1]
 
         monkeypatch.setattr(profile_likelihood, name, spy)
-    profile_covariance(found, unit, covariance)
+    found = widened(drawn)[0]
     along, spreads = seen[2], seen[3:5]
+    # The likelihood of the noisier cohort falls so slowly that it is looked further along.
+    assert (max(spreads) > 1.3) == (noise > 0.1)
     at, packing, staged = found.climb, found.packing, found.packing.of_stages()
     normal = np.zeros_like(along)
+    covariance = np.linalg.inv(known_information(at, packing))
     within = np.ix_(staged, staged)
     normal[staged] = np.linalg.solve(covariance[within], along[staged])
-    for side, spread in zip((-2.0, 2.0), spreads, strict=True):
-        place = normal @ at.vector + side
-        start = packing.unpack(at.vector + side * along, at.problem)
+
+    def finely(here):
+        points = here.evaluation.posterior.lay_points(here.problem.prior, FINER)
+        return look(here.problem, here.vector, points, packing, found.priors).objective
+
+    def profile(reach):
+        place = normal @ at.vector + reach
+        start = packing.unpack(at.vector + reach * along, at.problem)
         points = points_at(start, *at.evaluation.posterior.mean(), FINE)
         held = Held(found.priors, normal, place)
         there = climb(start, points, packing, held, FINE, there=1e-5)
         assert normal @ there.vector == pytest.approx(place, abs=0.01)
-        points = there.evaluation.posterior.lay_points(there.problem.prior, FINER)
-        objective = look(there.problem, there.vector, points, packing, found.priors).objective
-        profile = 2 / np.sqrt(2 * (at.objective - objective))
-        assert 0.9 * profile < spread < 1.02 * profile
+        return abs(reach) / np.sqrt(2 * (finely(at) - finely(there)))
+
+    for side, spread in zip((-2.0, 2.0), spreads, strict=True):
+        expected = profile(side)
+        if spread > 1.3:
+            expected = profile(side * expected)
+        assert spread == pytest.approx(expected, rel=0.03)

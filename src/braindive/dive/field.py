@@ -27,12 +27,12 @@ _LEAST_LOG = -700.0
 WEAKEST, STRONGEST = 0.01, 20.0
 """Range of the estimated strength: nothing below changes a label, beyond it is a hard rule."""
 STRONG_ENOUGH = 1.5
-"""Strength of the field at which labels settle at last: a neighbour weighs as much as odds of 42 to 1.
+"""Strength at which labels settle at last: a neighbour weighs as much as odds of 42 to 1.
 
 The published objective has potentials that are not normalised, so that the strength grows with the
-share of equal neighbours (10 to 20 in most cortices), as if a patch had hardly a border. Inside of
+share of equal neighbours (10 to 20 in most cortices), as if patches had hardly a border. Inside of
 patches labels are then no better, and at borders they follow the neighbours whatever a vertex says
-itself. Found by trying, on 40 simulated cortices."""
+of itself. Found by trying, on 40 simulated cortices (`benchmarks/labels.py` has others)."""
 
 
 def neighbour_field(responsibilities: Array, graph: csr_array, strength: float) -> Array:

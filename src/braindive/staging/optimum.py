@@ -299,7 +299,8 @@ def climb(
         # From points that stay, a step that went too far tells the curvature as well.
         if next_ is not None and (gain >= hoped or (is_settled and gain > -_TOO_FAR * promised)):
             share = length / np.sqrt(decrement)
-            inverse = bfgs_update(inverse, step, here.gradient - next_.gradient, share * here.gradient)
+            change = here.gradient - next_.gradient
+            inverse = bfgs_update(inverse, step, change, share * here.gradient)
         if next_ is not None and gain >= hoped:
             here, fresh, longest = next_, False, min(_LONGEST, 1.5 * longest)
             continue
