@@ -85,7 +85,9 @@ def warnings_of(
             "the sign and the order of the times.",
         )
     strength = outcome.state.parameters.strength
-    if problem.graph is not None and problem.strength is None and (strength or 0) >= STRONGEST:
+    # The marginal fit gives labels a field that vertices can contradict.
+    estimated = problem.graph is not None and problem.strength is None
+    if estimated and results.marginal is None and (strength or 0) >= STRONGEST:
         # Kept, not raised: a few clear areas have a field as strong.
         yield (
             None,

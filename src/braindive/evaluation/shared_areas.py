@@ -12,7 +12,7 @@ from sklearn.base import clone
 from braindive.arrays import Array, IntArray
 from braindive.cohort import Cohort
 from braindive.dive.e_step import sweep_vertices
-from braindive.dive.field import settle_anew
+from braindive.dive.field import STRONG_ENOUGH, settle_anew
 from braindive.dive.initial import one_hot
 from braindive.values.walking import one_thread_per_product
 
@@ -43,7 +43,7 @@ def shared_areas(cohorts: Sequence[Cohort], own: Sequence[Any], fixed: Any) -> I
         -1 where a vertex has no measurements in one of the cohorts.
     """
     known = own[0].internal_.known & own[1].internal_.known
-    strength = float(np.mean([model.spatial_strength_ for model in own]))
+    strength = float(np.mean([_strength(model) for model in own]))
     starts = [_step(cohorts, _labels(model, known), fixed, strength) for model in own]
     labels, _ = max(starts, key=lambda start: start[1])
     for _ in range(_ROUNDS):
@@ -53,6 +53,12 @@ def shared_areas(cohorts: Sequence[Cohort], own: Sequence[Any], fixed: Any) -> I
         if changed < _FEW:
             break
     return labels
+
+
+def _strength(model: Any) -> float:
+    """Strength of the field at which labels of a fit settle."""
+    strength = float(model.spatial_strength_)
+    return min(strength, STRONG_ENOUGH) if model.spatial == "auto" else strength
 
 
 def _labels(model: Any, known: Array) -> IntArray:

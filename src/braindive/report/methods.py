@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from braindive.dive.field import STRONG_ENOUGH
 from braindive.estimator import DIVE
 from braindive.report.people import describe_diagnoses
 from braindive.score_names import explain_score
@@ -97,10 +98,13 @@ def _clusters(model: DIVE) -> str:
             "a common disease score."
         )
     strength = model.spatial_strength_
-    how = "estimated" if model.spatial == "auto" else "fixed"
+    how = f"{'estimated' if model.spatial == 'auto' else 'fixed'} strength {strength:.3g}"
+    differ = model.people == "differ" and model.staging
+    if model.spatial == "auto" and differ and strength > STRONG_ENOUGH:
+        how += f", with which curves were first found, and {STRONG_ENOUGH:g} for the final labels"
     field = (
-        f" A Markov random field between neighbouring vertices ({how} strength {strength:.3g}) "
-        "encouraged contiguous clusters."
+        f" A Markov random field between neighbouring vertices ({how}) encouraged contiguous "
+        "clusters."
         if strength
         else ""
     )
