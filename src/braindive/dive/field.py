@@ -32,7 +32,7 @@ STRONG_ENOUGH = 1.5
 The published objective has potentials that are not normalised, so that the strength grows with the
 share of equal neighbours (10 to 20 in most cortices), as if patches had hardly a border. Inside of
 patches labels are then no better, and at borders they follow the neighbours whatever a vertex says
-of itself. Found by trying, on 40 simulated cortices (`benchmarks/labels.py` has others)."""
+of itself. Found by trying, on 40 simulated cortices; `benchmarks/labels.py` has others."""
 
 
 def neighbour_field(responsibilities: Array, graph: csr_array, strength: float) -> Array:
