@@ -93,6 +93,28 @@ def test_where_people_are_many_the_likelihood_is_taken_for_quadratic(few_before,
     np.testing.assert_array_equal(profile_covariance(found, unit, covariance), covariance)
 
 
+@pytest.mark.parametrize("reachable", [0, 1, 3])
+def test_where_nothing_can_be_computed_errors_are_those_of_the_curvature(
+    few_before, monkeypatch, reachable
+):
+    found, unit, covariance, added = few_before
+    calls = []
+
+    def fails(*arguments):
+        calls.append(arguments)
+        if len(calls) > reachable:
+            return None
+        return look(*arguments)
+
+    monkeypatch.setattr(profile_likelihood, "look_if_possible", fails)
+    wider = profile_covariance(found, unit, covariance) - covariance
+    # The optimum itself is seen first; one side may be known and the other not.
+    assert np.isfinite(wider).all()
+    assert np.abs(wider).max() <= 2 * np.abs(added).max()
+    if reachable < 2:
+        assert not wider.any()
+
+
 class Held:
     """Priors of a fit that hold it at one place along a direction."""
 

@@ -204,7 +204,7 @@ def look(
     )
 
 
-def _try(
+def look_if_possible(
     problem: CorrelatedStageProblem,
     vector: Array,
     points: Points,
@@ -283,7 +283,7 @@ def climb(
         is_new = found or (decrement < near and not frozen)
         if is_new:
             # Look from the new points before going on: they stay until the optimum is found.
-            here = _try(problem, here.vector, points, packing, priors) or here
+            here = look_if_possible(problem, here.vector, points, packing, priors) or here
             frozen, n_rounds = True, n_rounds + 1
             n_evaluations += 1
             continue
@@ -291,7 +291,7 @@ def climb(
         furthest = longest * np.sqrt(len(direction))
         length = min(float(np.sqrt(decrement)), furthest)
         step = direction * (length / np.sqrt(decrement))
-        next_ = _try(problem, here.vector + step, points, packing, priors)
+        next_ = look_if_possible(problem, here.vector + step, points, packing, priors)
         n_evaluations += 1
         promised = float(here.gradient @ step)
         hoped = _WORTHWHILE * promised - _ROUNDING * abs(here.objective)
@@ -311,7 +311,7 @@ def climb(
             inverse = _first_inverse(here, packing, points, is_settled)
             fresh, longest = True, _STEP
         if not frozen:
-            here = _try(problem, here.vector, points, packing, priors) or here
+            here = look_if_possible(problem, here.vector, points, packing, priors) or here
             n_evaluations += 1
     return replace(here, inverse=inverse, decrement=decrement, n_evaluations=n_evaluations)
 

@@ -16,7 +16,7 @@ from braindive.arrays import Array
 from braindive.staging.curve_uncertainty import ScoreUnit, sensitivities
 from braindive.staging.expected_information import ENOUGH_PER_NUMBER
 from braindive.staging.marginal_fit import MarginalFit
-from braindive.staging.optimum import Climb, bfgs_update, look
+from braindive.staging.optimum import Climb, bfgs_update, look_if_possible
 from braindive.staging.posterior import FINE, Points
 
 # How far is looked first, in standard errors: to about where an interval of 95 % ends. And the
@@ -68,32 +68,41 @@ def profile_covariance(fit: MarginalFit, unit: ScoreUnit, covariance: Array) -> 
     along = leading_direction(moves[groups == groups.max()], covariance)
     others = covariance - np.outer(along, along)
 
-    def see(vector: Array) -> Climb:
+    def see(vector: Array) -> Climb | None:
         """Look with points that have moved as the subjects' posteriors have."""
         prior = packing.unpack(vector, problem).prior
         points = Points.around(prior, mean + by_stage @ (vector - at.vector), own, FINE)
-        return look(problem, vector, points, packing, fit.priors)
+        return look_if_possible(problem, vector, points, packing, fit.priors)
 
-    def look_from(here: Climb, vector: Array) -> Climb:
+    def look_from(here: Climb, vector: Array) -> Climb | None:
         """Look with points that lie around the posteriors there."""
-        points = here.evaluation.posterior.lay_points(here.problem.prior, FINE)
-        return look(problem, vector, points, packing, fit.priors)
+        with np.errstate(all="ignore"):
+            points = here.evaluation.posterior.lay_points(here.problem.prior, FINE)
+        return look_if_possible(problem, vector, points, packing, fit.priors)
 
     top, spreads = see(at.vector), []
+    if top is None:
+        return covariance
     for side in (-1.0, 1.0):
-        there = _climb_beside(see(at.vector + side * _REACH * along), others, look_from)
-        reach, spread = _REACH, _spread(top, there, _REACH)
-        if spread > _MUCH_WIDER:
+        # Where nothing can be computed any more, what is known is that of the curvature.
+        spread, there = 1.0, see(at.vector + side * _REACH * along)
+        if there is not None:
+            there = _climb_beside(there, others, look_from)
+            spread = _spread(top, there, _REACH)
+        if there is not None and spread > _MUCH_WIDER:
             reach = _REACH * min(spread, _WIDEST)
-            further = look_from(there, there.vector + side * (reach - _REACH) * along)
-            spread = _spread(top, _climb_beside(further, others, look_from), reach)
+            there = look_from(there, there.vector + side * (reach - _REACH) * along)
+            if there is not None:
+                spread = _spread(top, _climb_beside(there, others, look_from), reach)
         spreads.append(spread)
     # Errors are made larger where the likelihood has them larger, and not smaller.
     wider = max(square_of_wider_side(*spreads) - 1, 0.0)
     return covariance + wider * np.outer(along, along)
 
 
-def _climb_beside(here: Climb, inverse: Array, look_from: Callable[[Climb, Array], Climb]) -> Climb:
+def _climb_beside(
+    here: Climb, inverse: Array, look_from: Callable[[Climb, Array], Climb | None]
+) -> Climb:
     """Climb as far as an inverse of the Hessian leads that has nothing along one direction.
 
     Points are laid anew at every step, which moves the objective a little.
@@ -106,7 +115,7 @@ def _climb_beside(here: Climb, inverse: Array, look_from: Callable[[Climb, Array
             break
         share = min(1.0, longest / length)
         there = look_from(here, here.vector + share * direction)
-        if there.objective > here.objective - _BY_POINTS:
+        if there is not None and there.objective > here.objective - _BY_POINTS:
             change = here.gradient - there.gradient
             inverse = bfgs_update(inverse, share * direction, change, share * here.gradient)
             here = there
