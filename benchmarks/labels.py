@@ -2,9 +2,9 @@
 
     python benchmarks/labels.py --seeds 3 --first-seed 900 --jobs 2
 
-After the marginal fit labels settle with a strength of `STRONG_ENOUGH` at most. "Full strength" is
-the same fit without that. Cohorts are those of BEYOND.md's generator (`people` in uncertainty.py),
-whose people differ in smooth maps, and of `simulate_cohort` on fsaverage5.
+After the marginal fit labels settle with a field that is held back (`settling_strength`). "Full
+strength" is the same fit without that. Cohorts are those of BEYOND.md's generator (`people` in
+uncertainty.py), whose people differ in smooth maps, and of `simulate_cohort` on fsaverage5.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from joblib import Parallel, delayed
 
 import braindive as bd
 import braindive.dive.e_step
+from braindive.dive.field import settling_strength
 from cohorts import beyond
 
 
@@ -38,6 +39,8 @@ def settings() -> dict[str, Callable[[int], bd.simulation.Simulation]]:
         (100, 2, 3, 1.0),
         (40, 1, 10, 0.5),
         (200, 4, 0, 0),
+        (200, 1, 0, 0),
+        (454, 1, 0, 0),
     ):
         more: dict[str, Any] = {"personal_offset": maps, "personal_smoothing": 20} if maps else {}
 
@@ -64,14 +67,19 @@ def settings() -> dict[str, Callable[[int], bd.simulation.Simulation]]:
     return found
 
 
+def at_full_strength(strength: float, log_densities: object) -> float:
+    """Nothing is held back."""
+    return strength
+
+
 def compare(name: str, seed: int) -> list[float]:
     """Agreement with the truth at full strength and as it is, and the strength."""
     simulation = settings()[name](seed)
     truth, found = simulation.truth, []
-    for most in (np.inf, braindive.dive.e_step.STRONG_ENOUGH):
+    for hold_back in (at_full_strength, settling_strength):
         with (
             warnings.catch_warnings(),
-            patch.object(braindive.dive.e_step, "STRONG_ENOUGH", most),
+            patch.object(braindive.dive.e_step, "settling_strength", hold_back),
         ):
             warnings.simplefilter("ignore")
             model = bd.DIVE(len(truth.trajectories), personal=False, random_state=0)

@@ -188,6 +188,9 @@ def scores(arguments: argparse.Namespace) -> None:
     shared = {"n_vertices": 1000, "personal_offset": 0.3, "personal_components": 5}
     cases.append(("independent", "yes", "0.3, 5 maps", shared))
     for number, (noise, differ, offsets, settings) in enumerate(cases):
+        vertices = "10,242" if "space" in settings else "1,000"
+        if arguments.only not in f"{noise}, {vertices}":
+            continue
         # No two rows share their people: they would be high or low together.
         before = number * arguments.seeds
         rows = np.array(
@@ -197,7 +200,6 @@ def scores(arguments: argparse.Namespace) -> None:
         cells = [f"{x:.1%}" if i % 3 == 0 else f"{x:.2f}" for i, x in enumerate(row)]
         errors = rows[:, [0, 3]].std(axis=0, ddof=1) / np.sqrt(len(rows))
         cells.append(" and ".join(f"{x:.1%}" for x in errors))
-        vertices = "10,242" if "space" in settings else "1,000"
         print("| " + " | ".join([noise, vertices, differ, offsets, *cells]) + " |", flush=True)
 
 
@@ -474,7 +476,9 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--resamples", type=int, default=40)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--only", default="", help="rows of `cohorts` whose name holds this")
+    parser.add_argument(
+        "--only", default="", help="rows of `cohorts` and `scores` whose name holds this"
+    )
     arguments = parser.parse_args()
     studies[arguments.study](arguments)
 

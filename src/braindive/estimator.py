@@ -176,7 +176,7 @@ class DIVE(Fitted, BaseEstimator):  # type: ignore[misc]
         and `scales`, noise relative to that of all; `braindive.site_table` has a row for each.
     spatial_strength_ : float
         Strength of the Markov random field; 0 if it is off. Where people differ, labels settle at
-        last with no more than 1.5 of what was estimated.
+        last with no more of what was estimated than vertices at borders can contradict.
     objective_ : (n_iterations,)
         Log-posterior (with a Markov random field: pseudo-posterior) at each iteration.
     n_iter_, converged_, stop_reason_ : int, bool, str

@@ -18,6 +18,7 @@ from braindive.dive.field import (
     log_evidence,
     neighbour_field,
     settle_anew,
+    settling_strength,
     start_strength,
     strength_objective,
 )
@@ -198,6 +199,16 @@ def test_labels_that_a_strong_field_likes_do_not_stay_where_measurements_say_oth
     assert kept > changed
 
 
+def test_labels_settle_with_a_quarter_of_what_a_typical_vertex_knows():
+    density = np.array([[0.0, -80.0], [-80.0, 0.0], [-20.0, -100.0]])
+    strength = settling_strength(20.0, density)
+    assert strength + strength**2 == pytest.approx(80.0 / 4)
+    # No stronger than what was estimated, and where hardly anything is known, not as weak as that.
+    assert settling_strength(2.0, density) == 2.0
+    assert settling_strength(20.0, density / 100) == 1.5
+    assert settling_strength(0.7, density / 100) == 0.7
+
+
 def test_vertices_at_borders_can_contradict_the_field_that_was_estimated(monkeypatch):
     simulation = bd.simulate_cohort(
         20, 4, space="fsaverage5-left", dtype="float32", random_state=900
@@ -215,7 +226,8 @@ def test_vertices_at_borders_can_contradict_the_field_that_was_estimated(monkeyp
     # A strength that was given is meant.
     given, _ = share_wrong(strength)
     assert given > 2 * as_it_is
-    monkeypatch.setattr("braindive.dive.e_step.STRONG_ENOUGH", np.inf)
+    full_strength = "braindive.dive.e_step.settling_strength"
+    monkeypatch.setattr(full_strength, lambda strength, log_densities: strength)
     full, other = share_wrong("auto")
     assert full > 2 * as_it_is
     # The EM before the marginal fit has the strength that is estimated either way.

@@ -9,7 +9,6 @@ import numpy as np
 from braindive.arrays import Array
 from braindive.dive.exact import VertexSums
 from braindive.dive.field import (
-    STRONG_ENOUGH,
     estimate_strength,
     evidence_of,
     expectation,
@@ -17,6 +16,7 @@ from braindive.dive.field import (
     neighbour_field,
     settle,
     settle_anew,
+    settling_strength,
     start_strength,
 )
 from braindive.dive.pooled import PooledMeans
@@ -257,7 +257,7 @@ def relabel(problem: Problem, parameters: Parameters, before: Array) -> State:
     else:
         density, strength = densities(problem, parameters), parameters.strength or 0.0
         if problem.strength is None:
-            strength = min(strength, STRONG_ENOUGH)
+            strength = settling_strength(strength, density)
         z = settle_anew(density, before, problem.graph, strength)
         swept, parameters = sweep_known(problem, parameters, density, z)
         settled = z

@@ -26,13 +26,10 @@ _SWEEPS_ON_THE_WAY = 3
 _LEAST_LOG = -700.0
 WEAKEST, STRONGEST = 0.01, 20.0
 """Range of the estimated strength: nothing below changes a label, beyond it is a hard rule."""
-STRONG_ENOUGH = 1.5
-"""Strength at which labels settle at last: a neighbour weighs as much as odds of 42 to 1.
-
-The published objective has potentials that are not normalised, so that the strength grows with the
-share of equal neighbours (10 to 20 in most cortices), as if patches had hardly a border. Inside of
-patches labels are then no better, and at borders they follow the neighbours whatever a vertex says
-of itself. Found by trying, on 40 simulated cortices; `benchmarks/labels.py` has others."""
+# Labels settle at last with a neighbour that outweighs at most this share of what a typical vertex
+# knows of itself, but with this strength at least. Found by trying, on 40 simulated cortices and on
+# two of vertices that differ; `benchmarks/labels.py` has others.
+_SHARE, _STRONG_ENOUGH = 0.25, 1.5
 
 
 def neighbour_field(responsibilities: Array, graph: csr_array, strength: float) -> Array:
@@ -128,6 +125,25 @@ def bearable_strength(log_densities: Array) -> float:
     top = np.partition(log_densities, -2, axis=1)[:, -2:]
     gap = float(np.median(np.abs(top[:, 1] - top[:, 0])))
     return float(np.sqrt(1 + 4 * gap) - 1) / 2
+
+
+def settling_strength(strength: float, log_densities: Array) -> float:
+    """Strength at which labels settle at last: as estimated, as far as vertices can contradict it.
+
+    The published objective has potentials that are not normalised, so that the strength grows with
+    the share of equal neighbours (10 to 20 in most cortices), as if patches had hardly a border.
+    Inside of patches labels are then no better, and at borders they follow the neighbours whatever
+    a vertex says of itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from braindive.dive.field import settling_strength
+    >>> density = np.array([[0.0, -80.0], [-80.0, 0.0]])
+    >>> settling_strength(20.0, density), settling_strength(20.0, density / 80)
+    (4.0, 1.5)
+    """
+    return min(strength, max(bearable_strength(_SHARE * log_densities), _STRONG_ENOUGH))
 
 
 def start_strength(log_densities: Array, responsibilities: Array, graph: csr_array) -> float:

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from braindive.arrays import Array, IntArray
 from braindive.cohort import Cohort
 from braindive.dive.e_step import sweep_vertices
-from braindive.dive.field import STRONG_ENOUGH, settle_anew
+from braindive.dive.field import settle_anew, settling_strength
 from braindive.dive.initial import one_hot
 from braindive.values.walking import one_thread_per_product
 
@@ -43,22 +43,17 @@ def shared_areas(cohorts: Sequence[Cohort], own: Sequence[Any], fixed: Any) -> I
         -1 where a vertex has no measurements in one of the cohorts.
     """
     known = own[0].internal_.known & own[1].internal_.known
-    strength = float(np.mean([_strength(model) for model in own]))
-    starts = [_step(cohorts, _labels(model, known), fixed, strength) for model in own]
+    strength = float(np.mean([model.spatial_strength_ for model in own]))
+    estimated = all(model.spatial == "auto" for model in own)
+    starts = [_step(cohorts, _labels(model, known), fixed, strength, estimated) for model in own]
     labels, _ = max(starts, key=lambda start: start[1])
     for _ in range(_ROUNDS):
-        after, _ = _step(cohorts, labels, fixed, strength)
+        after, _ = _step(cohorts, labels, fixed, strength, estimated)
         changed = float(np.mean(after != labels))
         labels = after
         if changed < _FEW:
             break
     return labels
-
-
-def _strength(model: Any) -> float:
-    """Strength of the field at which labels of a fit settle."""
-    strength = float(model.spatial_strength_)
-    return min(strength, STRONG_ENOUGH) if model.spatial == "auto" else strength
 
 
 def _labels(model: Any, known: Array) -> IntArray:
@@ -68,7 +63,7 @@ def _labels(model: Any, known: Array) -> IntArray:
 
 
 def _step(
-    cohorts: Sequence[Cohort], labels: IntArray, fixed: Any, strength: float
+    cohorts: Sequence[Cohort], labels: IntArray, fixed: Any, strength: float, estimated: bool
 ) -> tuple[IntArray, float]:
     """Curves of both cohorts for some areas, the areas these curves ask for, and how well."""
     density = np.zeros((len(labels), int(labels.max()) + 1))
@@ -79,6 +74,8 @@ def _step(
     if graph is None or not strength:
         after = density.argmax(axis=1)
     else:
+        if estimated:
+            strength = settling_strength(strength, density)
         after = settle_anew(density, one_hot(labels, density.shape[1]), graph, strength).argmax(1)
     after = np.where(labels < 0, -1, after)
     reached = float(np.take_along_axis(density, np.maximum(after, 0)[:, None], 1).sum())

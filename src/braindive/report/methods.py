@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from braindive.dive.field import STRONG_ENOUGH
 from braindive.estimator import DIVE
 from braindive.report.people import describe_diagnoses
 from braindive.score_names import explain_score
@@ -99,9 +98,8 @@ def _clusters(model: DIVE) -> str:
         )
     strength = model.spatial_strength_
     how = f"{'estimated' if model.spatial == 'auto' else 'fixed'} strength {strength:.3g}"
-    differ = model.people == "differ" and model.staging
-    if model.spatial == "auto" and differ and strength > STRONG_ENOUGH:
-        how += f", with which curves were first found, and {STRONG_ENOUGH:g} for the final labels"
+    if model.spatial == "auto" and model.people == "differ" and model.staging and strength > 1:
+        how += ", held back for the final labels so that vertices at borders could contradict it"
     field = (
         f" A Markov random field between neighbouring vertices ({how}) encouraged contiguous "
         "clusters."
