@@ -98,8 +98,8 @@ def _clusters(model: DIVE) -> str:
         )
     strength = model.spatial_strength_
     how = f"{'estimated' if model.spatial == 'auto' else 'fixed'} strength {strength:.3g}"
-    if model.spatial == "auto" and model.people == "differ" and model.staging and strength > 1:
-        how += ", held back for the final labels so that vertices at borders could contradict it"
+    if model.spatial == "auto" and model.people == "differ" and model.staging:
+        how += ", for the final labels no stronger than vertices at borders could contradict"
     field = (
         f" A Markov random field between neighbouring vertices ({how}) encouraged contiguous "
         "clusters."
